@@ -1,0 +1,243 @@
+//! How layers become settings: files are flattened to dotted keys, unknown keys are errors, and a
+//! repository that is not trusted may set only what is harmless.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use super::settings::SettingInfo;
+use super::value::SettingValue;
+
+/// Everything that has a say, as the caller read it.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    /// The user's `config.toml`.
+    pub user: Option<FileLayer>,
+    /// The repository's `.sexton.toml`.
+    pub repo: Option<RepoLayer>,
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// Flags that were given, by the key they set: `("store.url", "--store", "json:/x")`.
+    pub flags: Vec<(&'static str, &'static str, String)>,
+}
+
+/// A configuration file.
+#[derive(Clone, Debug)]
+pub struct FileLayer {
+    /// Where it is, for messages.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// A repository's configuration file.
+#[derive(Clone, Debug)]
+pub struct RepoLayer {
+    /// The file.
+    pub file: FileLayer,
+    /// Whether its user said `sexton trust` of exactly this content.
+    pub trusted: bool,
+}
+
+/// A value, and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value.
+    pub value: T,
+    /// Its origin.
+    pub origin: Origin,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// A file.
+    File(PathBuf),
+    /// An environment variable.
+    Env(&'static str),
+    /// A flag.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(path) => path.display().fmt(f),
+            Origin::Env(name) => write!(f, "${name}"),
+            Origin::Flag(flag) => f.write_str(flag),
+        }
+    }
+}
+
+/// A key that an untrusted repository's file wanted to set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IgnoredKey {
+    /// The file.
+    pub path: PathBuf,
+    /// The key.
+    pub key: &'static str,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file is not TOML.
+    #[error("{}: not valid TOML", .path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where, and what.
+        #[source]
+        source: Box<toml::de::Error>,
+    },
+    /// A file has a key that does not exist.
+    #[error("{}: unknown key `{}`{}", .path.display(), .key.escape_debug(), suggestion(.nearest.as_ref()))]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// The key that was probably meant.
+        nearest: Option<&'static str>,
+    },
+    /// A value is not of its setting's kind.
+    #[error("{origin}: `{key}` is {value} but must be {expected}")]
+    BadValue {
+        /// Where it was given.
+        origin: Origin,
+        /// The setting.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// There is no home directory to keep state in.
+    #[error("there is no directory for state: neither HOME nor XDG_STATE_HOME is an absolute path")]
+    NoStateDir,
+}
+
+fn suggestion(nearest: Option<&&'static str>) -> String {
+    nearest.map(|key| format!(" (did you mean `{key}`?)")).unwrap_or_default()
+}
+
+type Values = BTreeMap<&'static str, toml::Value>;
+
+pub(super) struct Resolver<'a> {
+    layers: &'a Layers,
+    known: &'static [SettingInfo],
+    user: Values,
+    repo: Values,
+    ignored: RefCell<Vec<IgnoredKey>>,
+}
+
+impl<'a> Resolver<'a> {
+    pub(super) fn new(layers: &'a Layers, known: &'static [SettingInfo]) -> Result<Self, ConfigError> {
+        let user = layers.user.as_ref().map(|file| flatten(file, known)).transpose()?;
+        let repo = layers.repo.as_ref().map(|layer| flatten(&layer.file, known)).transpose()?;
+        let (user, repo) = (user.unwrap_or_default(), repo.unwrap_or_default());
+        Ok(Resolver { layers, known, user, repo, ignored: RefCell::default() })
+    }
+
+    /// The strongest layer's value for `key`. Weaker layers are read all the same, so that a mistake in
+    /// a file is not hidden until the day its flag is left out.
+    pub(super) fn resolve<T: SettingValue>(
+        &self,
+        key: &'static str,
+        default: impl FnOnce() -> Result<T, ConfigError>,
+    ) -> Result<Setting<T>, ConfigError> {
+        let info = self.known.iter().find(|info| info.key == key).expect("a declared key");
+        let mut found = None;
+        if let Some((file, value)) = self.layers.user.as_ref().zip(self.user.get(key)) {
+            found = Some(read_file_value(info, file, value)?);
+        }
+        if let Some((repo, value)) = self.layers.repo.as_ref().zip(self.repo.get(key)) {
+            let setting = read_file_value(info, &repo.file, value)?;
+            if info.needs_trust && !repo.trusted {
+                self.ignored.borrow_mut().push(IgnoredKey { path: repo.file.path.clone(), key });
+            } else {
+                found = Some(setting);
+            }
+        }
+        if let Some((name, text)) = info.env.and_then(|name| Some((name, self.layers.env.get(name)?)))
+            && !text.is_empty()
+        {
+            found = Some(read_text(info, Origin::Env(name), text)?);
+        }
+        for (_, flag, text) in self.layers.flags.iter().filter(|(flagged, ..)| *flagged == key) {
+            found = Some(read_text(info, Origin::Flag(flag), text)?);
+        }
+        found.map_or_else(|| Ok(Setting { value: default()?, origin: Origin::Default }), Ok)
+    }
+
+    pub(super) fn into_ignored(self) -> Vec<IgnoredKey> {
+        self.ignored.into_inner()
+    }
+}
+
+fn read_text<T: SettingValue>(info: &SettingInfo, origin: Origin, text: &str) -> Result<Setting<T>, ConfigError> {
+    match T::from_text(text) {
+        Some(value) => Ok(Setting { value, origin }),
+        None => Err(bad_value::<T>(info, origin, format!("`{}`", text.escape_debug()))),
+    }
+}
+
+fn read_file_value<T: SettingValue>(
+    info: &SettingInfo,
+    file: &FileLayer,
+    value: &toml::Value,
+) -> Result<Setting<T>, ConfigError> {
+    let origin = Origin::File(file.path.clone());
+    match T::from_toml(value) {
+        Some(value) => Ok(Setting { value, origin }),
+        None => Err(bad_value::<T>(info, origin, format!("`{value}`"))),
+    }
+}
+
+fn bad_value<T: SettingValue>(info: &SettingInfo, origin: Origin, value: String) -> ConfigError {
+    ConfigError::BadValue { origin, key: info.key, value, expected: T::EXPECTED }
+}
+
+/// A file's values by their dotted keys. A table that is not itself a key is walked into.
+fn flatten(file: &FileLayer, known: &'static [SettingInfo]) -> Result<Values, ConfigError> {
+    let table: toml::Table = file
+        .text
+        .parse()
+        .map_err(|source| ConfigError::Syntax { path: file.path.clone(), source: Box::new(source) })?;
+    let mut values = Values::new();
+    let mut pending: Vec<_> = table.into_iter().collect();
+    while let Some((key, value)) = pending.pop() {
+        if let Some(info) = known.iter().find(|info| info.key == key) {
+            values.insert(info.key, value);
+            continue;
+        }
+        let section = format!("{key}.");
+        match value {
+            toml::Value::Table(inner) if known.iter().any(|info| info.key.starts_with(&section)) => {
+                pending.extend(inner.into_iter().map(|(name, value)| (format!("{section}{name}"), value)));
+            }
+            _ => {
+                let nearest = nearest_key(&key, known);
+                return Err(ConfigError::UnknownKey { path: file.path.clone(), key, nearest });
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// How alike two keys must be for one to be suggested for the other.
+const LIKENESS: f64 = 0.5;
+
+fn nearest_key(key: &str, known: &'static [SettingInfo]) -> Option<&'static str> {
+    let likeness = |info: &SettingInfo| {
+        // People forget the section: `durability` means `store.durability`.
+        let last = info.key.rsplit('.').next().unwrap_or(info.key);
+        strsim::normalized_levenshtein(key, info.key).max(strsim::normalized_levenshtein(key, last))
+    };
+    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) >= LIKENESS).then_some(best.key)
+}

@@ -1,0 +1,136 @@
+//! Every setting there is. Adding one is adding it here; nothing else lists them.
+
+use std::any::Any;
+use std::path::{Path, PathBuf};
+
+use super::layers::{ConfigError, IgnoredKey, Layers, Resolver, Setting};
+use super::value::{SettingValue, StoreUrl};
+use crate::plugin::AUTO;
+use crate::store::Durability;
+
+/// What is fixed about a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingInfo {
+    /// Its key in a file: `store.url`.
+    pub key: &'static str,
+    /// Its environment variable.
+    pub env: Option<&'static str>,
+    /// Whether a repository must be trusted before its file may set it.
+    pub needs_trust: bool,
+    /// What it is for.
+    pub summary: &'static str,
+}
+
+/// A setting as `sexton config` shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShownSetting {
+    /// What it is.
+    pub info: SettingInfo,
+    /// Its value.
+    pub value: serde_json::Value,
+    /// Where that came from, in words.
+    pub origin: String,
+}
+
+macro_rules! settings {
+    ($($field:ident: $type:ty {
+        key: $key:literal,
+        env: $env:expr,
+        needs_trust: $trust:literal,
+        summary: $summary:literal,
+        default: $default:expr,
+    })*) => {
+        /// The whole configuration, resolved. Each value knows where it came from.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Config {
+            $(#[doc = $summary] pub $field: Setting<$type>,)*
+            /// What an untrusted repository's file wanted to set, and may not.
+            pub ignored: Vec<IgnoredKey>,
+        }
+
+        impl Config {
+            /// Every setting there is.
+            pub const SETTINGS: &'static [SettingInfo] = &[
+                $(SettingInfo { key: $key, env: $env, needs_trust: $trust, summary: $summary },)*
+            ];
+
+            /// Puts the layers together. The one place where this happens.
+            pub fn resolve(layers: &Layers) -> Result<Config, ConfigError> {
+                let resolver = Resolver::new(layers, Self::SETTINGS)?;
+                // Later defaults may build on the state directory, which is declared first.
+                let mut state_dir = PathBuf::new();
+                $(
+                    let default: fn(&Layers, &Path) -> Result<$type, ConfigError> = $default;
+                    let $field = resolver.resolve($key, || default(layers, &state_dir))?;
+                    remember_state_dir(&mut state_dir, &$field.value);
+                )*
+                Ok(Config { $($field,)* ignored: resolver.into_ignored() })
+            }
+
+            /// Every setting with its value and origin.
+            pub fn shown(&self) -> Vec<ShownSetting> {
+                let values = [$((self.$field.value.to_json(), self.$field.origin.to_string()),)*];
+                let settings = Self::SETTINGS.iter().copied().zip(values);
+                settings.map(|(info, (value, origin))| ShownSetting { info, value, origin }).collect()
+            }
+        }
+    };
+}
+
+/// Keeps the first path that is resolved, which is the state directory.
+fn remember_state_dir(state_dir: &mut PathBuf, value: &dyn Any) {
+    if let Some(path) = value.downcast_ref::<PathBuf>().filter(|_| state_dir.as_os_str().is_empty()) {
+        state_dir.clone_from(path);
+    }
+}
+
+settings! {
+    state_dir: PathBuf {
+        key: "state_dir",
+        env: Some("SEXTON_STATE_DIR"),
+        needs_trust: true,
+        summary: "Where records, logs and backups are kept.",
+        default: |layers, _| default_state_dir(layers),
+    }
+    store_url: StoreUrl {
+        key: "store.url",
+        env: Some("SEXTON_STORE"),
+        needs_trust: true,
+        summary: "The store that holds the records.",
+        default: |_, state_dir| Ok(StoreUrl(format!("sqlite:{}", state_dir.join("sessions.db").display()))),
+    }
+    durability: Durability {
+        key: "store.durability",
+        env: None,
+        needs_trust: true,
+        summary: "What a commit survives: `power` cuts, or crashes of a `process` only.",
+        default: |_, _| Ok(Durability::Power),
+    }
+    probe: String {
+        key: "probe",
+        env: Some("SEXTON_PROBE"),
+        needs_trust: false,
+        summary: "How processes are seen: `auto`, or the name of a probe.",
+        default: |_, _| Ok(AUTO.to_owned()),
+    }
+    backup_keep: usize {
+        key: "backup.keep",
+        env: None,
+        needs_trust: false,
+        summary: "How many backups are kept; the last good one always is.",
+        default: |_, _| Ok(10),
+    }
+}
+
+/// `$XDG_STATE_HOME/sexton`, else `~/.local/state/sexton`. A relative variable is ignored, as the XDG
+/// specification asks.
+fn default_state_dir(layers: &Layers) -> Result<PathBuf, ConfigError> {
+    let absolute = |name| layers.env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|base| base.join("sexton"))
+        .ok_or(ConfigError::NoStateDir)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! The registry of backends. A backend crate submits a plugin; the program picks one at run time.
+//!
+//! Architecture invariant: nothing here names a backend. Which ones there are is decided by what is
+//! linked, and that by `crates/cli/src/backends.rs` alone.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::store::{Access, Durability};
+use crate::{ProbeError, ProcessProbe, Store, StoreError, WorktreeCleaner, WorktreeError};
+
+pub use inventory;
+
+/// A kind of store, chosen by the scheme of a URL.
+pub struct StorePlugin {
+    /// The scheme: `sqlite` in `sqlite:PATH`.
+    pub name: &'static str,
+    /// One line for `sexton backends`.
+    pub summary: &'static str,
+    /// Opens the store at a path.
+    pub open: fn(&StoreOptions) -> Result<Box<dyn Store>, StoreError>,
+}
+
+/// How and where to open a store.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// What follows the scheme.
+    pub path: PathBuf,
+    /// For reading or for writing.
+    pub access: Access,
+    /// What a commit must survive.
+    pub durability: Durability,
+}
+
+/// A kind of process probe, chosen by name or by strength.
+pub struct ProbePlugin {
+    /// Its name.
+    pub name: &'static str,
+    /// One line for `sexton backends`.
+    pub summary: &'static str,
+    /// Among those that work here, `auto` takes the strongest.
+    pub strength: u8,
+    /// Opens it, or says why it does not work here.
+    pub open: fn() -> Result<Box<dyn ProcessProbe>, ProbeError>,
+}
+
+/// A kind of worktree cleaner, chosen by name or by strength.
+pub struct WorktreePlugin {
+    /// Its name.
+    pub name: &'static str,
+    /// One line for `sexton backends`.
+    pub summary: &'static str,
+    /// Among those that work here, `auto` takes the strongest.
+    pub strength: u8,
+    /// Opens it, or says why it does not work here.
+    pub open: fn() -> Result<Box<dyn WorktreeCleaner>, WorktreeError>,
+}
+
+inventory::collect!(StorePlugin);
+inventory::collect!(ProbePlugin);
+inventory::collect!(WorktreePlugin);
+
+/// The name that means "the strongest that works here".
+pub const AUTO: &str = "auto";
+
+/// Why no backend could be chosen.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginError {
+    /// Two linked backends claim one name.
+    #[error("two {kind} backends are called `{name}`")]
+    Duplicate {
+        /// `store`, `probe` or `worktree`.
+        kind: &'static str,
+        /// The name.
+        name: &'static str,
+    },
+    /// No linked backend has that name.
+    #[error("there is no {kind} backend `{}` (linked in: {})", .name.escape_debug(), list(.known))]
+    Unknown {
+        /// `store`, `probe` or `worktree`.
+        kind: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// A store's URL without a scheme.
+    #[error("`{}` is not a store URL: write SCHEME:PATH (linked in: {})", .url.escape_debug(), list(.known))]
+    NotAUrl {
+        /// What was given.
+        url: String,
+        /// The schemes there are.
+        known: Vec<&'static str>,
+    },
+    /// None of the linked probes works on this machine.
+    #[error("no process probe works here ({})", .tried.join("; "))]
+    NoProbe {
+        /// What each one said.
+        tried: Vec<String>,
+    },
+    /// The probe that was asked for does not work here.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+}
+
+fn list(names: &[&str]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// The backends that are linked into this program, each kind sorted by name.
+pub struct Registry {
+    /// The stores.
+    pub stores: Vec<&'static StorePlugin>,
+    /// The probes.
+    pub probes: Vec<&'static ProbePlugin>,
+    /// The worktree cleaners.
+    pub worktrees: Vec<&'static WorktreePlugin>,
+}
+
+impl Registry {
+    /// Collects what is linked in. Two of one name are an error: which one ran would be luck.
+    pub fn linked() -> Result<Registry, PluginError> {
+        let mut registry = Registry {
+            stores: inventory::iter::<StorePlugin>.into_iter().collect(),
+            probes: inventory::iter::<ProbePlugin>.into_iter().collect(),
+            worktrees: inventory::iter::<WorktreePlugin>.into_iter().collect(),
+        };
+        registry.stores.sort_by_key(|plugin| plugin.name);
+        registry.probes.sort_by_key(|plugin| plugin.name);
+        registry.worktrees.sort_by_key(|plugin| plugin.name);
+        require_unique("store", registry.stores.iter().map(|plugin| plugin.name))?;
+        require_unique("probe", registry.probes.iter().map(|plugin| plugin.name))?;
+        require_unique("worktree", registry.worktrees.iter().map(|plugin| plugin.name))?;
+        Ok(registry)
+    }
+
+    /// The plugin and the path that a store URL names.
+    pub fn require_store(&self, url: &str) -> Result<(&'static StorePlugin, PathBuf), PluginError> {
+        let known = || self.stores.iter().map(|plugin| plugin.name).collect();
+        let Some((scheme, path)) = url.split_once(':').filter(|(_, path)| !path.is_empty()) else {
+            return Err(PluginError::NotAUrl { url: url.to_owned(), known: known() });
+        };
+        let plugin = self.stores.iter().find(|plugin| plugin.name == scheme).ok_or_else(|| {
+            PluginError::Unknown { kind: "store", name: scheme.to_owned(), known: known() }
+        })?;
+        Ok((plugin, PathBuf::from(path)))
+    }
+
+    /// Opens the probe called `name`, or with [`AUTO`] the strongest that works here.
+    pub fn open_probe(&self, name: &str) -> Result<Box<dyn ProcessProbe>, PluginError> {
+        if name != AUTO {
+            let plugin = self.probes.iter().find(|plugin| plugin.name == name).ok_or_else(|| {
+                let known = self.probes.iter().map(|plugin| plugin.name).collect();
+                PluginError::Unknown { kind: "probe", name: name.to_owned(), known }
+            })?;
+            return Ok((plugin.open)()?);
+        }
+        let mut by_strength = self.probes.clone();
+        by_strength.sort_by_key(|plugin| std::cmp::Reverse(plugin.strength));
+        let mut tried = Vec::new();
+        for plugin in by_strength {
+            match (plugin.open)() {
+                Ok(probe) => return Ok(probe),
+                Err(error) => tried.push(error.to_string()),
+            }
+        }
+        Err(PluginError::NoProbe { tried })
+    }
+}
+
+fn require_unique(kind: &'static str, names: impl Iterator<Item = &'static str>) -> Result<(), PluginError> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(PluginError::Duplicate { kind, name });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refuse(options: &StoreOptions) -> Result<Box<dyn Store>, StoreError> {
+        Err(StoreError::ReadOnly { path: options.path.clone() })
+    }
+
+    static ONE: StorePlugin = StorePlugin { name: "one", summary: "", open: refuse };
+    static TWO: StorePlugin = StorePlugin { name: "two", summary: "", open: refuse };
+
+    fn registry() -> Registry {
+        Registry { stores: vec![&ONE, &TWO], probes: Vec::new(), worktrees: Vec::new() }
+    }
+
+    #[test]
+    fn a_url_chooses_a_store_and_may_contain_colons() {
+        let registry = registry();
+        let (plugin, path) = registry.require_store("two:/a:b").ok().unwrap();
+        assert_eq!((plugin.name, path), ("two", PathBuf::from("/a:b")));
+    }
+
+    #[test]
+    fn an_unknown_store_lists_the_linked_ones() {
+        let message = |url| registry().require_store(url).err().unwrap().to_string();
+        assert_eq!(message("three:x"), "there is no store backend `three` (linked in: one, two)");
+        assert_eq!(message("plain"), "`plain` is not a store URL: write SCHEME:PATH (linked in: one, two)");
+        assert_eq!(message("one:"), "`one:` is not a store URL: write SCHEME:PATH (linked in: one, two)");
+    }
+
+    #[test]
+    fn two_backends_of_one_name_are_an_error() {
+        let error = require_unique("store", ["a", "b", "a"].into_iter()).unwrap_err();
+        assert_eq!(error.to_string(), "two store backends are called `a`");
+    }
+
+    #[test]
+    fn without_a_working_probe_each_one_says_why() {
+        assert_eq!(registry().open_probe(AUTO).err().unwrap().to_string(), "no process probe works here ()");
+    }
+}

@@ -1,0 +1,206 @@
+//! What can be known of processes, and how they are ended: the [`ProcessProbe`] trait.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::session::Cgroup;
+use crate::{Liveness, ProcessIdentity, Session, SessionId};
+
+/// The environment variable that every process of a session inherits. Its value is the session's id.
+pub const COOKIE: &str = "SEXTON_SESSION_ID";
+
+/// Sees processes, and ends them.
+///
+/// # Contract
+/// - **Unknown is an answer.** A probe that could not look says so ([`Liveness::Unknown`],
+///   [`Members::unreadable`]); it never guesses, and no caller turns Unknown into a kill or a removal.
+/// - **Never the wrong process.** [`terminate`](ProcessProbe::terminate) proves each process at the moment
+///   of the signal, through a handle that cannot be reused where the platform has one
+///   ([`ProbeCapabilities::handle`]); elsewhere it takes the identity again immediately before.
+/// - **Bounded.** Nothing waits longer than its policy says. A process that cannot die (in
+///   uninterruptible sleep) is reported as a survivor.
+/// - **Concurrency.** A probe has no state of its own; any number of threads may use one.
+/// - **Blocking**, as for [`Store`](crate::Store): futures do their work when first polled.
+#[async_trait]
+pub trait ProcessProbe: Send + Sync {
+    /// The plugin's name, as records keep it.
+    fn name(&self) -> &'static str;
+
+    /// What this probe can promise here.
+    fn capabilities(&self) -> ProbeCapabilities;
+
+    /// The identity of the process that has `pid` now. A zombie is [`ProbeError::Gone`].
+    async fn identify(&self, pid: u32) -> Result<ProcessIdentity, ProbeError>;
+
+    /// What became of a process.
+    async fn observe(&self, identity: &ProcessIdentity) -> Liveness;
+
+    /// Facts about a living process that decide whether it may be registered, and that people read.
+    async fn describe(&self, pid: u32) -> Result<ProcessDetails, ProbeError>;
+
+    /// Every living process of a session, however it was re-parented.
+    ///
+    /// The cookie decides first: a process that carries another session's is never a member. Descent
+    /// decides only for a process whose readable environment has no cookie.
+    async fn members(&self, group: &Group) -> Result<Members, ProbeError>;
+
+    /// The processes whose working directory is `dir` or lies inside it.
+    async fn occupants(&self, dir: &Path) -> Result<Occupants, ProbeError>;
+
+    /// Ends every member of every group. All of them share one grace period; a group is done when two
+    /// scans in a row find nobody. Processes named in `policy.spare` are never signalled.
+    async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError>;
+}
+
+/// What a probe can promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeCapabilities {
+    /// A signal goes through a handle that cannot be reused. Without it there is a window of
+    /// microseconds between the check and the signal.
+    pub handle: bool,
+    /// Two processes never have the same identity.
+    pub exact_identity: bool,
+    /// A session can be held in, and ended through, a control group.
+    pub cgroup: bool,
+}
+
+/// What a person wants to know of a process before it is registered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessDetails {
+    /// Who it is.
+    pub identity: ProcessIdentity,
+    /// The user it runs as, where that can be seen.
+    pub uid: Option<u32>,
+    /// Whether it is a part of the kernel, with no program.
+    pub kernel_thread: bool,
+    /// Its parent.
+    pub parent: Option<u32>,
+    /// Its command line.
+    pub command: Vec<std::ffi::OsString>,
+    /// Its working directory, where that can be seen.
+    pub cwd: Option<PathBuf>,
+}
+
+/// What is known of a session's processes: where a search for its members begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The session; its id is the cookie.
+    pub session: SessionId,
+    /// The command's process.
+    pub process: Option<ProcessIdentity>,
+    /// The process that supervises it; a member only where it is asked for.
+    pub supervisor: Option<ProcessIdentity>,
+    /// The control group that holds the members.
+    pub cgroup: Option<Cgroup>,
+}
+
+impl Group {
+    /// The group of a recorded session.
+    pub fn of(session: &Session) -> Group {
+        Group {
+            session: session.id.clone(),
+            process: session.process.clone(),
+            supervisor: session.supervisor.clone(),
+            cgroup: session.cgroup.clone(),
+        }
+    }
+}
+
+/// The processes of a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Members {
+    /// Those that were proved.
+    pub processes: Vec<ProcessIdentity>,
+    /// Processes that descend from the session but could not be read: perhaps members, never signalled.
+    pub unreadable: Vec<u32>,
+}
+
+/// Who is inside a directory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Occupants {
+    /// Processes whose working directory is inside.
+    pub processes: Vec<ProcessIdentity>,
+    /// Processes of the caller's own user whose directory could not be read. They count as inside;
+    /// those of other users do not, or an ordinary user could never clean anything.
+    pub unreadable: Vec<u32>,
+}
+
+impl Occupants {
+    /// Whether the directory may be touched.
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty() && self.unreadable.is_empty()
+    }
+}
+
+/// How processes are ended: a first signal at once, SIGTERM at half of the grace, SIGKILL at its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndPolicy {
+    /// How long they have.
+    pub grace: Duration,
+    /// What they are told first; SIGINT unless a user chose another.
+    pub first_signal: i32,
+    /// How long to wait, after SIGKILL, for the kernel to let go.
+    pub kill_wait: Duration,
+    /// Processes that are left alone, such as the caller itself when it stops its own session.
+    pub spare: Vec<ProcessIdentity>,
+}
+
+/// What became of one group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// The session.
+    pub session: SessionId,
+    /// Every process that was signalled, and the last signal it got.
+    pub signalled: Vec<(ProcessIdentity, i32)>,
+    /// Processes that were still there at the end, in uninterruptible sleep or with no right to signal.
+    pub survivors: Vec<Survivor>,
+    /// Members that were spared.
+    pub spared: Vec<ProcessIdentity>,
+}
+
+/// A process that did not end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Survivor {
+    /// Who.
+    pub identity: ProcessIdentity,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Why a probe could not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// There is no such process, or only its zombie.
+    #[error("there is no process {pid}")]
+    Gone {
+        /// The pid.
+        pid: u32,
+    },
+    /// It may not be looked at.
+    #[error("process {pid} cannot be examined: {why}")]
+    Denied {
+        /// The pid.
+        pid: u32,
+        /// What stood in the way.
+        why: String,
+    },
+    /// The probe cannot work here.
+    #[error("the {probe} probe does not work here: {why}")]
+    Unsupported {
+        /// The probe's name.
+        probe: &'static str,
+        /// What is missing.
+        why: String,
+    },
+    /// The operating system failed.
+    #[error("{action}")]
+    Io {
+        /// What was tried.
+        action: String,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+}
