@@ -1,0 +1,16 @@
+//! Files that survive: what every backend on a file system needs, written once.
+//!
+//! [`replace_file`] changes a file all at once or not at all, [`FileLock`] is a lock that the kernel drops
+//! when its holder dies, and [`Mark`] remembers how far acknowledged writes had come, so that a store
+//! which lost its end is noticed.
+//!
+//! Architecture invariant: nothing here knows what a session is, and nothing is ever judged by a file's
+//! age.
+
+mod lock;
+mod mark;
+mod replace;
+
+pub use lock::FileLock;
+pub use mark::{FileStamp, Mark, MarkFile};
+pub use replace::{create_private_dir, replace_file, set_aside, sync_parent};

@@ -1,0 +1,89 @@
+//! A lock between processes, held by the kernel (`flock`) on a file that is never deleted: a lock file
+//! that came and went could be locked twice, once in each of its lives.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A held lock; dropping it, or dying, gives it back.
+#[derive(Debug)]
+pub struct FileLock {
+    /// The lock lives as long as this descriptor.
+    _file: File,
+}
+
+impl FileLock {
+    /// Takes the lock, waiting as long as it takes.
+    pub fn acquire(path: &Path) -> io::Result<FileLock> {
+        let file = open(path)?;
+        file.lock()?;
+        Ok(FileLock { _file: file })
+    }
+
+    /// Takes the lock, waiting at most `wait`; `None` where somebody else still has it then.
+    ///
+    /// `flock` cannot be given a limit, so a thread waits for it. Where the limit passes first, that
+    /// thread stays in the kernel's queue and gives the lock back the moment it gets it.
+    pub fn acquire_within(path: &Path, wait: Duration) -> io::Result<Option<FileLock>> {
+        let file = open(path)?;
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(FileLock { _file: file })),
+            Err(TryLockError::WouldBlock) if wait.is_zero() => return Ok(None),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let (sender, receiver) = mpsc::sync_channel(1);
+        std::thread::Builder::new().name("lock-wait".to_owned()).spawn(move || {
+            let outcome = file.lock().map(|()| FileLock { _file: file });
+            // Nobody listens any more where the wait is over: the lock is dropped with the message.
+            let _ = sender.send(outcome);
+        })?;
+        receiver.recv_timeout(wait).ok().transpose()
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+    const GENEROUS: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_held_lock_is_not_given_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = FileLock::acquire(&path).unwrap();
+        assert!(FileLock::acquire_within(&path, SOON).unwrap().is_none());
+        assert!(FileLock::acquire_within(&path, Duration::ZERO).unwrap().is_none());
+        drop(held);
+        assert!(FileLock::acquire_within(&path, GENEROUS).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_waiter_that_gave_up_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = FileLock::acquire(&path).unwrap();
+        for _ in 0..10 {
+            assert!(FileLock::acquire_within(&path, Duration::from_millis(1)).unwrap().is_none());
+        }
+        drop(held);
+        assert!(FileLock::acquire_within(&path, GENEROUS).unwrap().is_some());
+    }
+
+    #[test]
+    fn the_lock_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        drop(FileLock::acquire(&path).unwrap());
+        assert!(path.exists());
+    }
+}
