@@ -9,6 +9,7 @@ pub mod config;
 pub mod duration;
 pub mod host;
 pub mod identity;
+pub mod membership;
 pub mod plugin;
 pub mod probe;
 pub mod query;

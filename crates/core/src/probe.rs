@@ -147,6 +147,38 @@ pub struct EndPolicy {
     pub spare: Vec<ProcessIdentity>,
 }
 
+/// The number of SIGTERM, on every Unix.
+pub const SIGTERM: i32 = 15;
+/// The number of SIGKILL, on every Unix.
+pub const SIGKILL: i32 = 9;
+
+impl EndPolicy {
+    /// What a process is told when `elapsed` of the time is over.
+    pub fn signal_at(&self, elapsed: Duration) -> i32 {
+        if elapsed >= self.grace {
+            SIGKILL
+        } else if elapsed >= self.grace / 2 {
+            SIGTERM
+        } else {
+            self.first_signal
+        }
+    }
+
+    /// Until when to wait, `elapsed` into it, before something else is done: told the next signal, or
+    /// given up.
+    pub fn next_change(&self, elapsed: Duration) -> Duration {
+        [self.grace / 2, self.grace]
+            .into_iter()
+            .find(|at| *at > elapsed)
+            .unwrap_or(self.grace + self.kill_wait)
+    }
+
+    /// Whether nothing is left to be done but to report who survived.
+    pub fn is_over(&self, elapsed: Duration) -> bool {
+        elapsed >= self.grace + self.kill_wait
+    }
+}
+
 /// What became of one group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ended {
@@ -203,4 +235,36 @@ pub enum ProbeError {
         #[source]
         source: std::io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_become_stronger_until_the_grace_is_over() {
+        let ms = Duration::from_millis;
+        let policy = EndPolicy {
+            grace: ms(100),
+            first_signal: 2,
+            kill_wait: ms(30),
+            spare: Vec::new(),
+        };
+        let told = [0, 49, 50, 99, 100, 130].map(|at| policy.signal_at(ms(at)));
+        assert_eq!(told, [2, 2, SIGTERM, SIGTERM, SIGKILL, SIGKILL]);
+        let until = [0, 49, 50, 99, 100].map(|at| policy.next_change(ms(at)));
+        assert_eq!(until, [ms(50), ms(50), ms(100), ms(100), ms(130)]);
+        assert!(!policy.is_over(ms(129)) && policy.is_over(ms(130)));
+    }
+
+    #[test]
+    fn without_any_grace_the_first_signal_is_the_last() {
+        let policy = EndPolicy {
+            grace: Duration::ZERO,
+            first_signal: 2,
+            kill_wait: Duration::ZERO,
+            spare: Vec::new(),
+        };
+        assert_eq!(policy.signal_at(Duration::ZERO), SIGKILL);
+    }
 }

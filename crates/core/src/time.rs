@@ -71,7 +71,10 @@ impl FromStr for Time {
                 Err(_) => Err(with_offset),
             })
             .map(Time)
-            .map_err(|source| TimeError { text: text.to_owned(), source })
+            .map_err(|source| TimeError {
+                text: text.to_owned(),
+                source,
+            })
     }
 }
 
@@ -83,7 +86,9 @@ impl Serialize for Time {
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -128,7 +133,10 @@ mod tests {
 
     #[test]
     fn nonsense_is_named_in_the_error() {
-        assert_eq!("yesterday".parse::<Time>().unwrap_err().to_string(), "`yesterday` is not an RFC 3339 time");
+        assert_eq!(
+            "yesterday".parse::<Time>().unwrap_err().to_string(),
+            "`yesterday` is not an RFC 3339 time"
+        );
     }
 
     #[test]

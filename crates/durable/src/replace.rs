@@ -13,7 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// again on the same file: the kernel may have dropped the data and would report success.
 pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)?;
     let replaced = write(&mut file)
         .and_then(|()| file.flush())
         .and_then(|()| file.sync_all())
@@ -39,19 +44,31 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
 /// Moves the file at `path` into `directory` (made where missing) under a name that is free, and returns
 /// where it is now.
 pub fn set_aside(path: &Path, directory: &Path, label: &str) -> io::Result<PathBuf> {
+    let target = keep_aside(path, directory, label)?;
+    fs::remove_file(path)?;
+    sync_parent(path)?;
+    Ok(target)
+}
+
+/// Gives the file at `path` a second name in `directory` (made where missing), one that is free, and
+/// returns it. What replaces the file afterwards does not reach the content that is kept there; so a
+/// program that is killed before the replacement has lost nothing.
+pub fn keep_aside(path: &Path, directory: &Path, label: &str) -> io::Result<PathBuf> {
     create_private_dir(directory)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for attempt in 0.. {
-        let suffix = if attempt == 0 { String::new() } else { format!(".{attempt}") };
+        let suffix = if attempt == 0 {
+            String::new()
+        } else {
+            format!(".{attempt}")
+        };
         let target = directory.join(format!("{name}.{label}{suffix}"));
         // A link fails where the name is taken, and a rename would silently replace it.
         match fs::hard_link(path, &target) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
             Ok(()) => {
-                fs::remove_file(path)?;
                 sync_parent(&target)?;
-                sync_parent(path)?;
                 return Ok(target);
             }
         }
@@ -63,7 +80,10 @@ fn parent(path: &Path) -> io::Result<&Path> {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Ok(Path::new(".")),
         Some(parent) => Ok(parent),
-        None => Err(io::Error::new(io::ErrorKind::InvalidInput, "the path has no directory")),
+        None => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path has no directory",
+        )),
     }
 }
 
@@ -88,7 +108,10 @@ mod tests {
     use super::*;
 
     fn names(dir: &Path) -> Vec<String> {
-        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 
     #[test]
@@ -127,5 +150,16 @@ mod tests {
             assert!(!path.exists());
         }
         assert_eq!(names(&quarantine).len(), 2);
+    }
+
+    #[test]
+    fn what_is_kept_aside_stays_in_place_and_outlives_its_replacement() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, quarantine) = (dir.path().join("file"), dir.path().join("quarantine"));
+        fs::write(&path, "old").unwrap();
+        let kept = keep_aside(&path, &quarantine, "bad").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        replace_file(&path, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(fs::read_to_string(kept).unwrap(), "old");
     }
 }

@@ -79,7 +79,10 @@ macro_rules! settings {
 
 /// Keeps the first path that is resolved, which is the state directory.
 fn remember_state_dir(state_dir: &mut PathBuf, value: &dyn Any) {
-    if let Some(path) = value.downcast_ref::<PathBuf>().filter(|_| state_dir.as_os_str().is_empty()) {
+    if let Some(path) = value
+        .downcast_ref::<PathBuf>()
+        .filter(|_| state_dir.as_os_str().is_empty())
+    {
         state_dir.clone_from(path);
     }
 }
@@ -97,7 +100,10 @@ settings! {
         env: Some("SEXTON_STORE"),
         needs_trust: true,
         summary: "The store that holds the records.",
-        default: |_, state_dir| Ok(StoreUrl(format!("sqlite:{}", state_dir.join("sessions.db").display()))),
+        default: |layers, state_dir| {
+            let (scheme, file) = layers.default_store;
+            Ok(StoreUrl(format!("{scheme}:{}", state_dir.join(file).display())))
+        },
     }
     durability: Durability {
         key: "store.durability",
@@ -125,7 +131,13 @@ settings! {
 /// `$XDG_STATE_HOME/sexton`, else `~/.local/state/sexton`. A relative variable is ignored, as the XDG
 /// specification asks.
 fn default_state_dir(layers: &Layers) -> Result<PathBuf, ConfigError> {
-    let absolute = |name| layers.env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name| {
+        layers
+            .env
+            .get(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|base| base.join("sexton"))

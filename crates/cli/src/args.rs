@@ -1,0 +1,74 @@
+//! The arguments that every command shares, and the list of commands.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands;
+
+/// Looks after coding-agent sessions: knows which processes are theirs, keeps their records, and puts
+/// everything in order after a crash.
+#[derive(Parser)]
+#[command(
+    name = "sexton",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+#[command(after_help = "Try it on a throw-away state directory: sexton demo")]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Args, Clone, Default)]
+pub struct GlobalArgs {
+    /// Keep records, logs and backups here [env: SEXTON_STATE_DIR]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub state_dir: Option<String>,
+    /// Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub store: Option<String>,
+    /// See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    pub probe: Option<String>,
+    /// Print one JSON document on stdout
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub json: bool,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// List sessions
+    Ps(commands::ps::PsArgs),
+    /// Show one record, whole
+    Show(commands::show::ShowArgs),
+    /// Track a process that something else started
+    Register(commands::register::RegisterArgs),
+    /// Record the end of a registered session
+    Finish(commands::finish::FinishArgs),
+    /// Back the store up
+    Backup(commands::backup::BackupArgs),
+    /// Bring the records of a backup back
+    Restore(commands::restore::RestoreArgs),
+    /// Copy every record from one store to another
+    Migrate(commands::migrate::MigrateArgs),
+    /// Check the store and its surroundings
+    Doctor(commands::doctor::DoctorArgs),
+    /// Show which backends are linked in
+    Backends(commands::backends::BackendsArgs),
+    /// Show every setting and where it came from
+    Config(commands::config::ConfigArgs),
+    /// Allow this repository's .sexton.toml to set everything
+    Trust(commands::trust::TrustArgs),
+    /// Print the JSON Schema of a record
+    Schema(commands::schema::SchemaArgs),
+    /// Print shell completions
+    Completions(commands::completions::CompletionsArgs),
+    /// See the whole story on a throw-away state directory
+    Demo(commands::demo::DemoArgs),
+}

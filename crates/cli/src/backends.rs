@@ -1,0 +1,18 @@
+//! The one place that names the backends. A crate that nothing names is not linked, silently; so each
+//! gets a line here behind its cargo feature, and a snapshot of `sexton backends` watches them.
+
+#[cfg(feature = "proc-linux")]
+use sexton_proc_linux as _;
+#[cfg(feature = "proc-portable")]
+use sexton_proc_portable as _;
+#[cfg(feature = "store-json")]
+use sexton_store_json as _;
+#[cfg(feature = "store-sqlite")]
+use sexton_store_sqlite as _;
+
+/// The store that is used where nobody chose one: its scheme, and its file in the state directory.
+pub const DEFAULT_STORE: (&str, &str) = if cfg!(feature = "store-sqlite") {
+    ("sqlite", "sessions.db")
+} else {
+    ("json", "sessions.jsonl")
+};

@@ -1,0 +1,77 @@
+//! `sexton backends`: what is linked in, and whether it works here.
+
+use clap::Args;
+use serde_json::json;
+use sexton_core::plugin::Registry;
+
+use crate::failure::{Exit, Failure};
+use crate::screen::{Cell, Column, Screen, Table, Tone};
+
+/// Show which backends are linked in, and whether they work here.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  sexton backends --json | jq -r '.[] | select(.kind == \"store\") | .name'")]
+pub struct BackendsArgs {}
+
+struct Backend {
+    kind: &'static str,
+    name: &'static str,
+    summary: &'static str,
+    /// Why it does not work here.
+    trouble: Option<String>,
+}
+
+/// Lists the backends.
+pub fn run(screen: &Screen) -> Result<Exit, Failure> {
+    let backends = backends(&Registry::linked()?);
+    if screen.json {
+        let documents: Vec<_> = backends
+            .iter()
+            .map(|backend| {
+                json!({"kind": backend.kind, "name": backend.name, "summary": backend.summary,
+                       "works": backend.trouble.is_none(), "trouble": backend.trouble})
+            })
+            .collect();
+        screen.document(&documents)?;
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new([
+        Column::fixed("KIND"),
+        Column::fixed("NAME"),
+        Column::fixed("HERE"),
+        Column::shrinking("WHAT IT IS"),
+    ]);
+    for backend in &backends {
+        let works = match backend.trouble {
+            None => Cell::toned(Tone::Good, "works"),
+            Some(_) => Cell::toned(Tone::Warning, "does not work"),
+        };
+        let what = backend.trouble.as_deref().unwrap_or(backend.summary);
+        table.row([backend.kind.into(), backend.name.into(), works, what.into()]);
+    }
+    screen.table(&table)?;
+    Ok(Exit::Done)
+}
+
+fn backends(registry: &Registry) -> Vec<Backend> {
+    let stores = registry.stores.iter().map(|plugin| Backend {
+        kind: "store",
+        name: plugin.name,
+        summary: plugin.summary,
+        trouble: None,
+    });
+    let probes = registry.probes.iter().map(|plugin| Backend {
+        kind: "probe",
+        name: plugin.name,
+        summary: plugin.summary,
+        trouble: (plugin.open)().err().map(|error| error.to_string()),
+    });
+    let worktrees = registry.worktrees.iter().map(|plugin| Backend {
+        kind: "worktree",
+        name: plugin.name,
+        summary: plugin.summary,
+        trouble: (plugin.open)().err().map(|error| error.to_string()),
+    });
+    stores.chain(probes).chain(worktrees).collect()
+}

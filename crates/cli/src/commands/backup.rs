@@ -1,0 +1,92 @@
+//! `sexton backup`: a checked copy of the store.
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+use sexton_core::Time;
+use sexton_core::duration::format_age;
+use sexton_core::store::Access;
+
+use crate::backups::{list_backups, rotate_backups};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::screen::{Column, Table};
+use crate::state_dir::require_state_dir;
+
+/// Back the store up. A backup is read back before it counts.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sexton backup                    make one
+  sexton backup --list             show which there are
+  sexton restore BACKUP            bring one back")]
+pub struct BackupArgs {
+    /// Show the backups there are instead of making one
+    #[arg(long)]
+    list: bool,
+}
+
+/// Makes a backup, or lists them.
+pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
+    if args.list {
+        return list(context);
+    }
+    require_state_dir(context.state_dir())?;
+    let store = context.open_for_reading()?;
+    let directory = context.backup_dir();
+    let backup = store.backup(&directory, context.now).await?;
+    let rotated = rotate_backups(
+        &directory,
+        &store.describe().path,
+        context.config.backup_keep.value,
+    )?;
+    if context.screen.json {
+        let removed: Vec<_> = rotated.iter().map(|path| path.display().to_string()).collect();
+        let document = json!({"backup": backup.path.display().to_string(), "records": backup.records, "removed": removed});
+        context.screen.document(&document)?;
+    } else {
+        context.screen.line(&backup.path.display().to_string())?;
+        context
+            .screen
+            .note(&format!("{} records, read back and checked", backup.records));
+    }
+    Ok(Exit::Done)
+}
+
+fn list(context: &Context<'_>) -> Result<Exit, Failure> {
+    let store = context.open_store_as_it_is(Access::Read)?;
+    let backups = list_backups(&context.backup_dir(), &store.describe().path)?;
+    let made_at = |at| Timestamp::try_from(at).map(Time::from).unwrap_or(context.now);
+    if context.screen.json {
+        let documents: Vec<_> = backups
+            .iter()
+            .map(|backup| {
+                json!({"backup": backup.path.display().to_string(), "bytes": backup.bytes,
+                       "made_at": made_at(backup.made_at)})
+            })
+            .collect();
+        context.screen.document(&documents)?;
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new([
+        Column::fixed("AGE"),
+        Column::fixed("BYTES"),
+        Column::fixed("BACKUP"),
+    ]);
+    for backup in backups {
+        let age = format_age(made_at(backup.made_at).age_at(context.now));
+        table.row([
+            age.into(),
+            backup.bytes.to_string().into(),
+            backup.path.display().to_string().into(),
+        ]);
+    }
+    if table.is_empty() {
+        context
+            .screen
+            .note("there are no backups yet; `sexton backup` makes one");
+    } else {
+        context.screen.table(&table)?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,29 @@
+//! `sexton completions`: completion scripts for shells.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::failure::{Exit, Failure};
+use crate::screen::Screen;
+
+/// Print shell completions.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sexton completions bash > ~/.local/share/bash-completion/completions/sexton
+  sexton completions zsh > ~/.zfunc/_sexton
+  sexton completions fish > ~/.config/fish/completions/sexton.fish")]
+pub struct CompletionsArgs {
+    /// For which shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Prints the completions.
+pub fn run(args: &CompletionsArgs, screen: &Screen) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "sexton", &mut script);
+    screen.raw(&script)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,42 @@
+//! One file per command: its arguments and what it does, beside each other.
+
+pub mod backends;
+pub mod backup;
+pub mod completions;
+pub mod config;
+pub mod demo;
+pub mod doctor;
+pub mod finish;
+pub mod migrate;
+pub mod ps;
+pub mod register;
+pub mod restore;
+pub mod schema;
+pub mod show;
+pub mod trust;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::screen::Screen;
+
+/// Runs the command that was asked for. Those that need no configuration run even where it is broken.
+pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
+    let global = cli.global;
+    match cli.command {
+        Command::Backends(_) => backends::run(screen),
+        Command::Schema(_) => schema::run(screen),
+        Command::Completions(args) => completions::run(&args, screen),
+        Command::Demo(_) => demo::run(&global, screen).await,
+        Command::Ps(args) => ps::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Show(args) => show::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Register(args) => register::run(args, &mut Context::load(&global, screen)?).await,
+        Command::Finish(args) => finish::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Backup(args) => backup::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Restore(args) => restore::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Migrate(args) => migrate::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Doctor(args) => doctor::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Config(_) => config::run(&Context::load(&global, screen)?),
+        Command::Trust(_) => trust::run(&Context::load(&global, screen)?),
+    }
+}

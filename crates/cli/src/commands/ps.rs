@@ -1,0 +1,191 @@
+//! `sexton ps`: which sessions there are, and what their processes do now.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use sexton_core::duration::format_age;
+use sexton_core::{Query, Session, Status};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::host::this_host;
+use crate::probing::{Observed, observe};
+use crate::screen::{Cell, Column, Table, Tone};
+
+/// List sessions.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sexton ps                        what runs now
+  sexton ps -a --limit 20          the twenty newest, finished ones too
+  sexton ps --status failed        what failed
+  sexton ps --json | jq '.[].id'   ids for a script")]
+pub struct PsArgs {
+    /// Finished sessions too
+    #[arg(short, long)]
+    all: bool,
+    /// Only sessions with this status (repeatable; implies -a)
+    #[arg(long, value_name = "STATUS")]
+    status: Vec<Status>,
+    /// Only sessions of this ticket
+    #[arg(long, value_name = "TICKET")]
+    ticket: Option<String>,
+    /// Only sessions with a worktree of this repository
+    #[arg(long, value_name = "DIR")]
+    repo: Option<PathBuf>,
+    /// At most so many, the newest
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
+
+/// A record, and what was seen of its process.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    session: Session,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed: Option<Observed>,
+}
+
+/// Lists the sessions that fit.
+pub async fn run(args: &PsArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
+    let query = query(args)?;
+    let store = context.open_for_reading()?;
+    let listing = store.list(&query).await?;
+    context
+        .screen
+        .report_damage(&store.describe().path, &listing.damage);
+    let listed = probe_all(listing.sessions, context).await?;
+    if context.screen.json {
+        context.screen.document(&listed)?;
+    } else if listed.is_empty() {
+        say_that_there_are_none(args, context);
+    } else {
+        context.screen.table(&table(&listed, context))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn query(args: &PsArgs) -> Result<Query, Failure> {
+    let mut query = match (args.status.as_slice(), args.all) {
+        ([], true) => Query::all(),
+        ([], false) => Query::active(),
+        (statuses, _) => Query::all().with_statuses(statuses.iter().copied()),
+    };
+    query.ticket.clone_from(&args.ticket);
+    query.limit = args.limit;
+    if let Some(repo) = &args.repo {
+        let absolute = repo
+            .canonicalize()
+            .map_err(|error| Failure::usage(format!("--repo {}: {error}", repo.display())))?;
+        query = query.repo(absolute);
+    }
+    Ok(query)
+}
+
+/// Asks the probe about those that are recorded as active. Where none is, no probe is needed.
+async fn probe_all(sessions: Vec<Session>, context: &Context<'_>) -> Result<Vec<Listed>, Failure> {
+    if !sessions.iter().any(|session| session.status.is_active()) {
+        return Ok(sessions
+            .into_iter()
+            .map(|session| Listed {
+                session,
+                observed: None,
+            })
+            .collect());
+    }
+    let (probe, here) = (context.open_probe()?, this_host());
+    let mut listed = Vec::with_capacity(sessions.len());
+    for session in sessions {
+        let observed = observe(probe.as_ref(), &here, &session).await;
+        listed.push(Listed { session, observed });
+    }
+    Ok(listed)
+}
+
+fn say_that_there_are_none(args: &PsArgs, context: &Context<'_>) {
+    let filtered = !args.status.is_empty() || args.ticket.is_some() || args.repo.is_some();
+    match (filtered, args.all) {
+        (true, _) => context.screen.note("no session fits"),
+        (false, true) => context.screen.note("there are no sessions"),
+        (false, false) => context
+            .screen
+            .note("no session is running (`sexton ps -a` shows finished ones)"),
+    }
+}
+
+fn table(listed: &[Listed], context: &Context<'_>) -> Table {
+    let mut table = Table::new([
+        Column::fixed("ID"),
+        Column::shrinking("NAME"),
+        Column::fixed("STATUS"),
+        Column::fixed("AGE"),
+        Column::shrinking("TICKET"),
+        Column::fixed("PID"),
+        Column::shrinking("COMMAND"),
+    ]);
+    for Listed { session, observed } in listed {
+        let active = session.status.is_active();
+        let pid = session
+            .process
+            .as_ref()
+            .filter(|_| active)
+            .map(|process| process.pid.to_string());
+        table.row([
+            session.id.as_str().into(),
+            session.name.as_deref().unwrap_or_default().into(),
+            status_cell(session.status, observed.as_ref()),
+            format_age(session.created_at.age_at(context.now)).into(),
+            session.ticket.as_deref().unwrap_or_default().into(),
+            pid.unwrap_or_default().into(),
+            command_line(session).into(),
+        ]);
+    }
+    table
+}
+
+/// What is shown as running was seen to run; anything else says what was seen instead.
+fn status_cell(status: Status, observed: Option<&Observed>) -> Cell {
+    match (status, observed) {
+        (Status::Running, Some(Observed::Alive) | None) => Cell::toned(Tone::Active, "running"),
+        (Status::Running, Some(seen)) => Cell::toned(Tone::Warning, &format!("running ({})", seen.as_str())),
+        (Status::Starting, _) => Cell::toned(Tone::Active, "starting"),
+        (Status::Completed, _) => Cell::toned(Tone::Good, "completed"),
+        (Status::Stopped | Status::Transferred, _) => Cell::toned(Tone::Faint, status.as_str()),
+        (Status::Failed | Status::TimedOut | Status::CleanupFailed, _) => {
+            Cell::toned(Tone::Error, status.as_str())
+        }
+        (Status::Orphaned | Status::Abandoned, _) => Cell::toned(Tone::Warning, status.as_str()),
+    }
+}
+
+/// The command as one would type it, quoted only where that is needed.
+pub fn command_line(session: &Session) -> String {
+    let words = session
+        .command
+        .iter()
+        .map(|word| quoted(&word.display().to_string()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_only_where_a_shell_would_need_it() {
+        assert_eq!(quoted("--model=opus"), "--model=opus");
+        assert_eq!(quoted("work on it"), "'work on it'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

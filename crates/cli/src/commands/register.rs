@@ -1,0 +1,138 @@
+//! `sexton register`: track a process that something else started.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use rustix::process::geteuid;
+use sexton_core::probe::ProcessDetails;
+use sexton_core::session::{OnOwnerDeath, Worktree};
+use sexton_core::{Batch, ProbeError, ProcessProbe, Session, SessionId, Status};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::host::this_host;
+use crate::labels::Labels;
+
+/// Track a process that something else started; prints the session's id.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sexton register --pid 4711 --name nightly --ticket T-12
+  id=$(sexton register --pid $! --worktree ../wt); …; sexton finish $id --code $?")]
+pub struct RegisterArgs {
+    /// The process
+    #[arg(long, value_name = "PID")]
+    pid: u32,
+    /// The git worktree it works in; recorded, never removed
+    #[arg(long, value_name = "PATH")]
+    worktree: Option<PathBuf>,
+    /// The process whose death makes it an orphan
+    #[arg(long, value_name = "PID")]
+    owner_pid: Option<u32>,
+    #[command(flatten)]
+    labels: Labels,
+}
+
+/// Records the process, once it is clear which one it is and that it may be tracked.
+pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
+    let probe = context.open_probe()?;
+    let details = require_trackable(probe.as_ref(), args.pid).await?;
+    let mut session = Session::new(SessionId::random(), this_host(), context.now);
+    args.labels.apply(&mut session)?;
+    session.status = Status::Running;
+    session.probe = Some(probe.name().to_owned());
+    session.started_at = Some(context.now);
+    session.command = details.command.into_iter().map(Into::into).collect();
+    session.cwd = details.cwd.map(Into::into);
+    session.process = Some(details.identity);
+    session.worktree = args.worktree.map(recorded_worktree).transpose()?;
+    session.on_owner_death = OnOwnerDeath::Keep;
+    if let Some(pid) = args.owner_pid {
+        session.owner = Some(
+            probe
+                .identify(pid)
+                .await
+                .map_err(|error| owner_failure(pid, &error))?,
+        );
+        session.on_owner_death = OnOwnerDeath::End;
+    }
+    let store = context.open_for_writing()?;
+    let id = session.id.clone();
+    let committed = store.commit(Batch::new().insert(session.clone())).await?;
+    session.revision = committed.revision;
+    if context.screen.json {
+        context.screen.document(&session)?
+    } else {
+        context.screen.line(id.as_str())?
+    }
+    Ok(Exit::Done)
+}
+
+/// Refuses what must never be ended through us: a part of the kernel, another user's process, and
+/// whatever this command itself descends from.
+async fn require_trackable(probe: &dyn ProcessProbe, pid: u32) -> Result<ProcessDetails, Failure> {
+    let details = probe.describe(pid).await.map_err(|error| match error {
+        ProbeError::Gone { .. } => {
+            Failure::new(format!("cannot register process {pid}: there is no such process"))
+        }
+        other => other.into(),
+    })?;
+    let refuse = |why: &str| Err(Failure::new(format!("cannot register process {pid}: {why}")));
+    if details.kernel_thread {
+        return refuse("it is a part of the kernel");
+    }
+    if is_self_or_ancestor(probe, pid).await? {
+        return refuse("this command descends from it");
+    }
+    match details.uid {
+        Some(uid) if uid == geteuid().as_raw() => Ok(details),
+        Some(uid) => refuse(&format!("it belongs to another user (uid {uid})")),
+        None => refuse("its user cannot be seen"),
+    }
+}
+
+/// More generations than any process tree has.
+const MAX_GENERATIONS: usize = 1000;
+
+async fn is_self_or_ancestor(probe: &dyn ProcessProbe, pid: u32) -> Result<bool, Failure> {
+    let mut next = Some(std::process::id());
+    for _ in 0..MAX_GENERATIONS {
+        match next {
+            Some(ancestor) if ancestor == pid => return Ok(true),
+            Some(ancestor) => {
+                next = match probe.describe(ancestor).await {
+                    Ok(details) => details.parent.filter(|parent| *parent != 0),
+                    // The line ends where it cannot be followed: what is above may not be read by us.
+                    Err(ProbeError::Gone { .. } | ProbeError::Denied { .. }) => None,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            None => return Ok(false),
+        }
+    }
+    Ok(false)
+}
+
+fn owner_failure(pid: u32, error: &ProbeError) -> Failure {
+    Failure::new(format!("process {pid} cannot be the owner: {error}"))
+}
+
+fn recorded_worktree(path: PathBuf) -> Result<Worktree, Failure> {
+    let absolute = path
+        .canonicalize()
+        .map_err(|error| Failure::usage(format!("--worktree {}: {error}", path.display())))?;
+    if !absolute.is_dir() {
+        return Err(Failure::usage(format!(
+            "--worktree {}: not a directory",
+            path.display()
+        )));
+    }
+    Ok(Worktree {
+        path: absolute.into(),
+        root: None,
+        repo: None,
+        branch: None,
+        base: None,
+        extra: serde_json::Map::new(),
+    })
+}

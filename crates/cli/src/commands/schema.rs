@@ -1,0 +1,26 @@
+//! `sexton schema`: the JSON Schema of a record.
+
+use clap::Args;
+use schemars::schema_for;
+use sexton_core::Session;
+
+use crate::failure::{Exit, Failure};
+use crate::screen::Screen;
+
+/// Print the JSON Schema of a record, as `show --json` and `ps --json` give it.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  sexton schema > session.schema.json")]
+pub struct SchemaArgs {}
+
+/// Prints the schema.
+pub fn run(screen: &Screen) -> Result<Exit, Failure> {
+    screen.document(&record_schema())?;
+    Ok(Exit::Done)
+}
+
+/// The JSON Schema of a record.
+pub fn record_schema() -> serde_json::Value {
+    schema_for!(Session).to_value()
+}

@@ -1,0 +1,127 @@
+//! `sexton show`: one record, whole.
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use sexton_core::duration::format_age;
+use sexton_core::session::{Exit as SessionExit, find_session};
+use sexton_core::{ProcessIdentity, Session, Time};
+
+use super::ps::command_line;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::host::this_host;
+use crate::probing::{Observed, observe};
+use crate::screen::Tone;
+use crate::signal::signal_name;
+
+/// Show one record, whole.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sexton show k3v9                 by the beginning of its id
+  sexton show nightly              by its name
+  sexton show nightly --json       as the record is stored")]
+pub struct ShowArgs {
+    /// Its id, the beginning of its id, or its name
+    #[arg(value_name = "ID")]
+    session: String,
+}
+
+/// Shows the session.
+pub async fn run(args: &ShowArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
+    let store = context.open_for_reading()?;
+    let session = find_session(store.as_ref(), &args.session).await?;
+    if context.screen.json {
+        context.screen.document(&session)?;
+        return Ok(Exit::Done);
+    }
+    let observed = if session.status.is_active() {
+        observe(context.open_probe()?.as_ref(), &this_host(), &session).await
+    } else {
+        None
+    };
+    for (label, value) in describe(&session, observed.as_ref(), context.now) {
+        let label = context.screen.style().paint(Tone::Faint, &format!("{label:>12}"));
+        context.screen.line(&format!("{label}  {value}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What a person wants to read, line by line; what is not known is left out.
+fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&'static str, String)> {
+    let moment = |time: Time| format!("{} ({} ago)", local(time), format_age(time.age_at(now)));
+    let mut lines = vec![("id", session.id.to_string())];
+    let mut add = |label, value: Option<String>| lines.extend(value.map(|value| (label, value)));
+    add("name", session.name.clone());
+    add("ticket", session.ticket.clone());
+    add("status", Some(session.status.to_string()));
+    add("seen", observed.map(seen));
+    add("exit", session.exit.as_ref().map(ending));
+    add(
+        "command",
+        Some(command_line(session)).filter(|command| !command.is_empty()),
+    );
+    add(
+        "directory",
+        session.cwd.as_ref().map(|cwd| cwd.display().to_string()),
+    );
+    add("process", session.process.as_ref().map(process));
+    add("supervisor", session.supervisor.as_ref().map(process));
+    add("owner", session.owner.as_ref().map(process));
+    add("host", Some(session.host.hostname.clone()));
+    add(
+        "agent",
+        session.agent.as_ref().map(|agent| {
+            let parts = [&agent.kind, &agent.session_id, &agent.thread_id];
+            parts.into_iter().flatten().cloned().collect::<Vec<_>>().join(" ")
+        }),
+    );
+    if let Some(worktree) = &session.worktree {
+        add("worktree", Some(worktree.path.display().to_string()));
+        add("branch", worktree.branch.clone());
+    }
+    for (key, value) in &session.tags {
+        add("tag", Some(format!("{key}={value}")));
+    }
+    add("created", Some(moment(session.created_at)));
+    add("started", session.started_at.map(moment));
+    add("finished", session.finished_at.map(moment));
+    if let Some(recovery) = &session.recovery {
+        add("recovered", Some(recovery.cause.clone()));
+        add("because", recovery.evidence.clone());
+        add("rescue", recovery.rescue_ref.clone());
+    }
+    add(
+        "log",
+        session.log.as_ref().map(|log| log.path.display().to_string()),
+    );
+    lines
+}
+
+fn seen(observed: &Observed) -> String {
+    match observed {
+        Observed::Unknown(why) => format!("unknown: {why}"),
+        other => other.as_str().to_owned(),
+    }
+}
+
+fn process(identity: &ProcessIdentity) -> String {
+    match &identity.exe {
+        Some(exe) => format!("{} ({})", identity.pid, exe.display()),
+        None => identity.pid.to_string(),
+    }
+}
+
+fn ending(exit: &SessionExit) -> String {
+    match (exit.code, exit.signal) {
+        (Some(code), _) => format!("code {code}"),
+        (None, Some(signal)) => signal_name(signal),
+        (None, None) => "not known".to_owned(),
+    }
+}
+
+/// A moment in the reader's own time zone.
+fn local(time: Time) -> String {
+    let zoned = time.timestamp().to_zoned(TimeZone::system());
+    zoned.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}

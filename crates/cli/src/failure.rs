@@ -1,0 +1,170 @@
+//! What a command can end with: an exit code of the contract, or a failure with a message and a hint.
+
+use std::error::Error;
+
+use sexton_core::config::ConfigError;
+use sexton_core::plugin::PluginError;
+use sexton_core::session::{FindError, InvalidSessionId};
+use sexton_core::{ProbeError, StoreError};
+
+/// The exit codes of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exit {
+    /// It was done.
+    Done = 0,
+    /// It failed.
+    Failed = 1,
+    /// It was asked for wrongly.
+    Usage = 2,
+    /// Some of it was done, and the rest could not be.
+    PartlyDone = 3,
+    /// There is no such session.
+    NoSuchSession = 4,
+    /// The store is damaged or of a newer format.
+    StoreUnusable = 5,
+}
+
+/// Why a command did not do what it should.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// One line: what failed, on what, and why.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure of the work itself.
+    pub fn new(message: impl Into<String>) -> Failure {
+        Failure {
+            exit: Exit::Failed,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// A command that makes no sense as it was typed.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure {
+            exit: Exit::Usage,
+            ..Failure::new(message)
+        }
+    }
+
+    /// The same failure, with what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn of(exit: Exit, error: &dyn Error, hint: Option<&str>) -> Failure {
+        Failure {
+            exit,
+            message: chain(error),
+            hint: hint.map(str::to_owned),
+        }
+    }
+}
+
+/// An error and its causes on one line.
+pub fn chain(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // A cause that its error quotes already is not said twice.
+        if !message.ends_with(&text) {
+            message.push_str(": ");
+            message.push_str(text.trim_end());
+        }
+        cause = error.source();
+    }
+    message.replace('\n', " ")
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let exit = if error.is_store_unusable() {
+            Exit::StoreUnusable
+        } else {
+            Exit::Failed
+        };
+        let hint = match &error {
+            StoreError::Damaged { .. } | StoreError::DamagedRecord { .. } => Some(
+                "`sexton doctor` says what is damaged; `sexton doctor --repair` sets it aside and keeps the rest",
+            ),
+            StoreError::NewerFormat { .. } | StoreError::Record { .. } => {
+                Some("use the newer version of sexton that wrote it")
+            }
+            StoreError::NameTaken { .. } => Some("choose another name, or end the session that has it"),
+            StoreError::LockTimeout { .. } => Some("try again when the other command has finished"),
+            StoreError::BadBackup { .. } => Some("`sexton backup --list` shows the backups there are"),
+            StoreError::NotAStore { .. } => Some("nothing was changed; check `--store`"),
+            StoreError::Io { source, .. } => io_hint(source),
+            _ => None,
+        };
+        Failure::of(exit, &error, hint)
+    }
+}
+
+fn io_hint(error: &std::io::Error) -> Option<&'static str> {
+    use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        StorageFull => Some("free some space and try again; nothing that was acknowledged is lost"),
+        ReadOnlyFilesystem | PermissionDenied => {
+            Some("give `--state-dir` (or SEXTON_STATE_DIR) a directory that you can write")
+        }
+        NotFound => Some("the directory must exist; sexton makes only its own state directory"),
+        _ => None,
+    }
+}
+
+impl From<PluginError> for Failure {
+    fn from(error: PluginError) -> Failure {
+        let exit = match error {
+            PluginError::Unknown { .. } | PluginError::NotAUrl { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Failure::of(exit, &error, Some("`sexton backends` shows what is linked in"))
+    }
+}
+
+impl From<FindError> for Failure {
+    fn from(error: FindError) -> Failure {
+        match error {
+            FindError::Store(error) => error.into(),
+            FindError::NoSuchSession(_) => Failure::of(
+                Exit::NoSuchSession,
+                &error,
+                Some("`sexton ps -a` shows every session"),
+            ),
+            FindError::Ambiguous { .. } => Failure::of(Exit::Usage, &error, Some("type more of the id")),
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        let hint = match error {
+            ConfigError::NoStateDir => "set HOME, or give `--state-dir DIR`",
+            _ => "`sexton config --help` lists every key",
+        };
+        Failure::of(Exit::Usage, &error, Some(hint))
+    }
+}
+
+impl From<ProbeError> for Failure {
+    fn from(error: ProbeError) -> Failure {
+        Failure::of(Exit::Failed, &error, None)
+    }
+}
+
+impl From<InvalidSessionId> for Failure {
+    fn from(error: InvalidSessionId) -> Failure {
+        Failure::of(Exit::Usage, &error, None)
+    }
+}

@@ -1,0 +1,52 @@
+//! The command line of Sexton: one file per command, and the only crate that prints.
+//!
+//! A command is `XArgs` and `run(args, context)` beside each other in `commands/x.rs`. It reads through
+//! the [`Context`](context::Context), prints through its [`Screen`](screen::Screen), and returns an
+//! [`Exit`](failure::Exit) or a [`Failure`](failure::Failure); `main` turns those into an exit code.
+
+#![cfg_attr(not(test), deny(unused_crate_dependencies))]
+
+mod args;
+mod backends;
+mod backups;
+mod commands;
+mod context;
+mod failure;
+mod findings;
+mod host;
+mod labels;
+mod layers;
+mod probing;
+mod screen;
+mod signal;
+mod state_dir;
+mod trust;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::Cli;
+use screen::Screen;
+
+/// The whole program: parses the arguments, runs the command, says what went wrong.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut screen = Screen::for_terminal(cli.global.json);
+    let outcome = pollster::block_on(commands::run(cli, &mut screen));
+    let exit = match outcome {
+        Ok(exit) => exit,
+        Err(failure) => screen.fail(&failure),
+    };
+    ExitCode::from(exit.max(screen.exit_of_damage()) as u8)
+}
+
+/// The commands, options and help, for man pages and completions.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// The JSON Schema of a session's record.
+pub fn record_schema() -> serde_json::Value {
+    commands::schema::record_schema()
+}

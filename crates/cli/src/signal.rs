@@ -1,0 +1,67 @@
+//! Signals as people write them: `TERM`, `SIGTERM` or `15`.
+
+use rustix::process::Signal;
+
+const NAMED: [(&str, Signal); 12] = [
+    ("HUP", Signal::HUP),
+    ("INT", Signal::INT),
+    ("QUIT", Signal::QUIT),
+    ("ABRT", Signal::ABORT),
+    ("KILL", Signal::KILL),
+    ("SEGV", Signal::SEGV),
+    ("PIPE", Signal::PIPE),
+    ("ALRM", Signal::ALARM),
+    ("TERM", Signal::TERM),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+    ("XCPU", Signal::XCPU),
+];
+
+/// The largest number a signal can have.
+const MAX_SIGNAL: i32 = 64;
+
+/// The number of the signal that `text` means.
+pub fn parse_signal(text: &str) -> Result<i32, String> {
+    if let Ok(number) = text.parse::<i32>() {
+        let known = (1..=MAX_SIGNAL).contains(&number);
+        return if known {
+            Ok(number)
+        } else {
+            Err(format!("signals go from 1 to {MAX_SIGNAL}"))
+        };
+    }
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let found = NAMED.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, signal)| signal.as_raw()).ok_or_else(|| {
+        let known = NAMED.map(|(name, _)| name).join(", ");
+        format!("no such signal; a number, or one of {known}")
+    })
+}
+
+/// The signal's name for people, or its number.
+pub fn signal_name(number: i32) -> String {
+    let found = NAMED.into_iter().find(|(_, signal)| signal.as_raw() == number);
+    found.map_or_else(|| format!("signal {number}"), |(name, _)| format!("SIG{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_has_three_spellings() {
+        assert_eq!(parse_signal("TERM"), Ok(15));
+        assert_eq!(parse_signal("sigterm"), Ok(15));
+        assert_eq!(parse_signal("15"), Ok(15));
+        assert_eq!(signal_name(15), "SIGTERM");
+        assert_eq!(signal_name(40), "signal 40");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "0", "65", "-9", "SIGFOO"] {
+            assert!(parse_signal(text).is_err(), "{text}");
+        }
+    }
+}
