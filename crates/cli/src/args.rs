@@ -7,12 +7,7 @@ use crate::commands;
 /// Looks after coding-agent sessions: knows which processes are theirs, keeps their records, and puts
 /// everything in order after a crash.
 #[derive(Parser)]
-#[command(
-    name = "sexton",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "sexton", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Try it on a throw-away state directory: sexton demo")]
 pub struct Cli {
     /// What every command takes.

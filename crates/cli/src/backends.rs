@@ -11,8 +11,5 @@ use sexton_store_json as _;
 use sexton_store_sqlite as _;
 
 /// The store that is used where nobody chose one: its scheme, and its file in the state directory.
-pub const DEFAULT_STORE: (&str, &str) = if cfg!(feature = "store-sqlite") {
-    ("sqlite", "sessions.db")
-} else {
-    ("json", "sessions.jsonl")
-};
+pub const DEFAULT_STORE: (&str, &str) =
+    if cfg!(feature = "store-sqlite") { ("sqlite", "sessions.db") } else { ("json", "sessions.jsonl") };

@@ -23,10 +23,7 @@ pub struct BackupFile {
 /// exist holds none.
 pub fn list_backups(directory: &Path, store: &Path) -> Result<Vec<BackupFile>, Failure> {
     let unreadable = |error: io::Error| {
-        Failure::new(format!(
-            "cannot list the backups in {}: {error}",
-            directory.display()
-        ))
+        Failure::new(format!("cannot list the backups in {}: {error}", directory.display()))
     };
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -40,11 +37,7 @@ pub fn list_backups(directory: &Path, store: &Path) -> Result<Vec<BackupFile>, F
         }
         let metadata = fs::metadata(&path).map_err(unreadable)?;
         let made_at = metadata.modified().map_err(unreadable)?;
-        backups.push(BackupFile {
-            path,
-            made_at,
-            bytes: metadata.len(),
-        });
+        backups.push(BackupFile { path, made_at, bytes: metadata.len() });
     }
     // Names begin with the time, so they sort as the backups were made.
     backups.sort_by(|a, b| b.path.file_name().cmp(&a.path.file_name()));
@@ -57,10 +50,7 @@ pub fn rotate_backups(directory: &Path, store: &Path, keep: usize) -> Result<Vec
     let mut removed = Vec::new();
     for backup in surplus {
         fs::remove_file(&backup.path).map_err(|error| {
-            Failure::new(format!(
-                "cannot remove the old backup {}: {error}",
-                backup.path.display()
-            ))
+            Failure::new(format!("cannot remove the old backup {}: {error}", backup.path.display()))
         })?;
         removed.push(backup.path);
     }

@@ -34,26 +34,12 @@ impl<'a> Context<'a> {
         let config = Config::resolve(&layers)?;
         for ignored in &config.ignored {
             let path = ignored.path.display();
-            screen.warn(&format!(
-                "{path}: `{}` is ignored: this repository is not trusted",
-                ignored.key
-            ));
+            screen.warn(&format!("{path}: `{}` is ignored: this repository is not trusted", ignored.key));
         }
         if !config.ignored.is_empty() {
             screen.hint("read the file, then say `sexton trust` in that repository to allow it");
         }
-        Ok(Context {
-            config,
-            screen,
-            now: Timestamp::now().into(),
-            registry,
-            trust_dir,
-        })
-    }
-
-    /// The backends that are linked in.
-    pub fn registry(&self) -> &Registry {
-        &self.registry
+        Ok(Context { config, screen, now: Timestamp::now().into(), registry, trust_dir })
     }
 
     /// Opens the configured store for reading. What is damaged is reported; the rest can be read.
@@ -73,15 +59,7 @@ impl<'a> Context<'a> {
             store.damage().into_iter().partition(|damage| damage.harmless);
         let path = store.describe().path;
         self.screen.report_damage(&path, &harmless);
-        if serious.is_empty() {
-            Ok(store)
-        } else {
-            Err(StoreError::Damaged {
-                path,
-                damage: serious,
-            }
-            .into())
-        }
+        if serious.is_empty() { Ok(store) } else { Err(StoreError::Damaged { path, damage: serious }.into()) }
     }
 
     /// Opens the configured store, damaged or not, and says nothing about it.
@@ -94,11 +72,7 @@ impl<'a> Context<'a> {
         let (plugin, path) = self.registry.require_store(url)?;
         let path = std::path::absolute(&path)
             .map_err(|error| Failure::usage(format!("{}: not a usable path: {error}", path.display())))?;
-        Ok((plugin.open)(&StoreOptions {
-            path,
-            access,
-            durability: self.durability(),
-        })?)
+        Ok((plugin.open)(&StoreOptions { path, access, durability: self.durability() })?)
     }
 
     /// Opens the configured probe.

@@ -39,19 +39,12 @@ pub struct Failure {
 impl Failure {
     /// A failure of the work itself.
     pub fn new(message: impl Into<String>) -> Failure {
-        Failure {
-            exit: Exit::Failed,
-            message: message.into(),
-            hint: None,
-        }
+        Failure { exit: Exit::Failed, message: message.into(), hint: None }
     }
 
     /// A command that makes no sense as it was typed.
     pub fn usage(message: impl Into<String>) -> Failure {
-        Failure {
-            exit: Exit::Usage,
-            ..Failure::new(message)
-        }
+        Failure { exit: Exit::Usage, ..Failure::new(message) }
     }
 
     /// The same failure, with what to do about it.
@@ -62,11 +55,7 @@ impl Failure {
     }
 
     fn of(exit: Exit, error: &dyn Error, hint: Option<&str>) -> Failure {
-        Failure {
-            exit,
-            message: chain(error),
-            hint: hint.map(str::to_owned),
-        }
+        Failure { exit, message: chain(error), hint: hint.map(str::to_owned) }
     }
 }
 
@@ -88,11 +77,7 @@ pub fn chain(error: &dyn Error) -> String {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        let exit = if error.is_store_unusable() {
-            Exit::StoreUnusable
-        } else {
-            Exit::Failed
-        };
+        let exit = if error.is_store_unusable() { Exit::StoreUnusable } else { Exit::Failed };
         let hint = match &error {
             StoreError::Damaged { .. } | StoreError::DamagedRecord { .. } => Some(
                 "`sexton doctor` says what is damaged; `sexton doctor --repair` sets it aside and keeps the rest",
@@ -137,11 +122,9 @@ impl From<FindError> for Failure {
     fn from(error: FindError) -> Failure {
         match error {
             FindError::Store(error) => error.into(),
-            FindError::NoSuchSession(_) => Failure::of(
-                Exit::NoSuchSession,
-                &error,
-                Some("`sexton ps -a` shows every session"),
-            ),
+            FindError::NoSuchSession(_) => {
+                Failure::of(Exit::NoSuchSession, &error, Some("`sexton ps -a` shows every session"))
+            }
             FindError::Ambiguous { .. } => Failure::of(Exit::Usage, &error, Some("type more of the id")),
         }
     }

@@ -55,12 +55,7 @@ pub struct Finding {
 
 impl Finding {
     fn new(severity: Severity, subject: &'static str, what: impl Into<String>) -> Finding {
-        Finding {
-            severity,
-            subject,
-            what: what.into(),
-            cure: None,
-        }
+        Finding { severity, subject, what: what.into(), cure: None }
     }
 
     fn cure(mut self, cure: impl Into<String>) -> Finding {
@@ -149,13 +144,8 @@ pub fn check_filesystem(context: &Context<'_>) -> Option<Finding> {
     let found = rustix::fs::statfs(existing).ok()?;
     // The kernel's numbers have 32 bits; the type that carries them differs between platforms.
     let magic = u32::try_from(found.f_type & 0xffff_ffff).ok()?;
-    let (_, name) = NETWORK_FILESYSTEMS
-        .into_iter()
-        .find(|(known, _)| *known == magic)?;
-    let what = format!(
-        "{} is on {name}, where locks and syncs cannot be relied on",
-        existing.display()
-    );
+    let (_, name) = NETWORK_FILESYSTEMS.into_iter().find(|(known, _)| *known == magic)?;
+    let what = format!("{} is on {name}, where locks and syncs cannot be relied on", existing.display());
     let cure = "give `--state-dir` (or SEXTON_STATE_DIR) a directory on a local disk";
     Some(Finding::new(Severity::Problem, "file system", what).cure(cure))
 }
@@ -184,28 +174,16 @@ pub async fn check_store(context: &Context<'_>) -> Vec<Finding> {
         };
         return vec![Finding::new(Severity::Good, "store", what)];
     }
-    let newest = list_backups(&context.backup_dir(), &info.path)
-        .ok()
-        .and_then(|backups| backups.into_iter().next());
+    let newest =
+        list_backups(&context.backup_dir(), &info.path).ok().and_then(|backups| backups.into_iter().next());
     let restore = newest.map(|backup| format!(", or `sexton restore {}`", backup.path.display()));
-    let cure = format!(
-        "`sexton doctor --repair` keeps every readable record{}",
-        restore.unwrap_or_default()
-    );
-    report
-        .damage
-        .iter()
-        .map(|damage| of_damage(damage, &cure))
-        .collect()
+    let cure = format!("`sexton doctor --repair` keeps every readable record{}", restore.unwrap_or_default());
+    report.damage.iter().map(|damage| of_damage(damage, &cure)).collect()
 }
 
 fn of_damage(damage: &Damage, cure: &str) -> Finding {
     if damage.harmless {
-        return Finding::new(
-            Severity::Notice,
-            "store",
-            format!("{damage}; the next write clears it away"),
-        );
+        return Finding::new(Severity::Notice, "store", format!("{damage}; the next write clears it away"));
     }
     Finding::new(Severity::StoreUnusable, "store", damage.to_string()).cure(cure)
 }
@@ -216,10 +194,7 @@ fn of_failure(subject: &'static str, failure: &Failure) -> Finding {
         _ => Severity::Problem,
     };
     let finding = Finding::new(severity, subject, failure.message.clone());
-    Finding {
-        cure: failure.hint.clone(),
-        ..finding
-    }
+    Finding { cure: failure.hint.clone(), ..finding }
 }
 
 /// Sets damage aside and makes the store writable again.
@@ -235,11 +210,7 @@ pub async fn repair_store(context: &mut Context<'_>) -> Result<Vec<Finding>, Fai
         .iter()
         .map(|damage| Finding::new(Severity::Mended, "store", format!("set aside: {damage}")))
         .collect();
-    let what = format!(
-        "{} records kept; what was damaged is in {}",
-        report.kept,
-        quarantine.display()
-    );
+    let what = format!("{} records kept; what was damaged is in {}", report.kept, quarantine.display());
     findings.push(Finding::new(Severity::Mended, "store", what));
     Ok(findings)
 }
@@ -247,20 +218,11 @@ pub async fn repair_store(context: &mut Context<'_>) -> Result<Vec<Finding>, Fai
 /// Whether records lie in the future: then a clock was wrong, and ages and retention with it.
 pub async fn check_clock(context: &Context<'_>) -> Option<Finding> {
     let store = context.open_store_as_it_is(Access::Read).ok()?;
-    let newest = store
-        .list(&Query::all().limit(1))
-        .await
-        .ok()?
-        .sessions
-        .into_iter()
-        .next()?;
+    let newest = store.list(&Query::all().limit(1)).await.ok()?.sessions.into_iter().next()?;
     if newest.created_at.as_nanoseconds() <= context.now.as_nanoseconds() {
         return None;
     }
-    let what = format!(
-        "session {} was made in the future, at {}",
-        newest.id, newest.created_at
-    );
+    let what = format!("session {} was made in the future, at {}", newest.id, newest.created_at);
     Some(Finding::new(Severity::Notice, "clock", what).cure("check this machine's clock"))
 }
 
@@ -280,17 +242,9 @@ pub fn check_probe(context: &Context<'_>) -> Finding {
             "signals through handles",
             "no handles: a window of microseconds before a signal"
         ),
-        promise(
-            can.exact_identity,
-            "exact identities",
-            "weak identities: what does not match is left alone"
-        ),
+        promise(can.exact_identity, "exact identities", "weak identities: what does not match is left alone"),
         promise(can.cgroup, "control groups can be made", "no control groups"),
     );
-    let severity = if can.handle && can.exact_identity {
-        Severity::Good
-    } else {
-        Severity::Notice
-    };
+    let severity = if can.handle && can.exact_identity { Severity::Good } else { Severity::Notice };
     Finding::new(severity, "probe", what)
 }

@@ -56,23 +56,12 @@ impl Labels {
         session.ticket = self.ticket;
         session.tags = self.tags.into_iter().collect();
         if self.agent.is_some() || self.agent_session.is_some() || self.thread.is_some() {
-            let agent = Agent {
-                kind: self.agent,
-                session_id: self.agent_session,
-                ..Agent::default()
-            };
-            session.agent = Some(Agent {
-                thread_id: self.thread,
-                ..agent
-            });
+            let agent = Agent { kind: self.agent, session_id: self.agent_session, ..Agent::default() };
+            session.agent = Some(Agent { thread_id: self.thread, ..agent });
         }
         if let Some(pane) = self.pane {
             let pane_set_at = Some(Timestamp::now().into());
-            session.loop_state = Some(LoopState {
-                pane: Some(pane),
-                pane_set_at,
-                ..LoopState::default()
-            });
+            session.loop_state = Some(LoopState { pane: Some(pane), pane_set_at, ..LoopState::default() });
         }
         Ok(())
     }

@@ -28,17 +28,9 @@ pub fn load_layers(global: &GlobalArgs) -> Result<Loaded, Failure> {
     let env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let user = find_config_dir(&env)
-        .map(|dir| load_file(dir.join("sexton/config.toml")))
-        .transpose()?
-        .flatten();
-    let mut layers = Layers {
-        user,
-        repo: None,
-        env,
-        flags: flags(global)?,
-        default_store: DEFAULT_STORE,
-    };
+    let user =
+        find_config_dir(&env).map(|dir| load_file(dir.join("sexton/config.toml"))).transpose()?.flatten();
+    let mut layers = Layers { user, repo: None, env, flags: flags(global)?, default_store: DEFAULT_STORE };
     let trust_dir = Config::resolve(&layers)?.state_dir.value;
     layers.repo = load_repo_file()?.map(|file| {
         let trusted = trust::is_trusted(&trust_dir, &file);
@@ -67,12 +59,7 @@ fn flags(global: &GlobalArgs) -> Result<Vec<(&'static str, &'static str, String)
             .map_err(|error| Failure::usage(format!("--state-dir `{}`: {error}", dir.escape_debug())))?;
         flags.push(("state_dir", "--state-dir", absolute.display().to_string()));
     }
-    flags.extend(
-        global
-            .store
-            .iter()
-            .map(|url| ("store.url", "--store", url.clone())),
-    );
+    flags.extend(global.store.iter().map(|url| ("store.url", "--store", url.clone())));
     flags.extend(global.probe.iter().map(|name| ("probe", "--probe", name.clone())));
     Ok(flags)
 }
@@ -85,17 +72,9 @@ fn find_config_dir(env: &BTreeMap<String, String>) -> Option<PathBuf> {
 fn load_file(path: PathBuf) -> Result<Option<FileLayer>, Failure> {
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(FileLayer { path, text })),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
         }
-        Err(error) => Err(Failure::usage(format!(
-            "{}: cannot be read: {error}",
-            path.display()
-        ))),
+        Err(error) => Err(Failure::usage(format!("{}: cannot be read: {error}", path.display()))),
     }
 }

@@ -41,15 +41,9 @@ pub async fn observe(probe: &dyn ProcessProbe, here: &Host, session: &Session) -
     let Some(process) = &session.process else {
         return Some(Observed::Unknown("no process is recorded yet".to_owned()));
     };
-    if session
-        .probe
-        .as_deref()
-        .is_some_and(|taken_by| taken_by != probe.name())
-    {
+    if session.probe.as_deref().is_some_and(|taken_by| taken_by != probe.name()) {
         let taken_by = session.probe.as_deref().unwrap_or_default();
-        return Some(Observed::Unknown(format!(
-            "its identity was taken by the {taken_by} probe"
-        )));
+        return Some(Observed::Unknown(format!("its identity was taken by the {taken_by} probe")));
     }
     Some(match probe.observe(process).await {
         Liveness::Alive => Observed::Alive,

@@ -24,11 +24,7 @@ const MAX_SIGNAL: i32 = 64;
 pub fn parse_signal(text: &str) -> Result<i32, String> {
     if let Ok(number) = text.parse::<i32>() {
         let known = (1..=MAX_SIGNAL).contains(&number);
-        return if known {
-            Ok(number)
-        } else {
-            Err(format!("signals go from 1 to {MAX_SIGNAL}"))
-        };
+        return if known { Ok(number) } else { Err(format!("signals go from 1 to {MAX_SIGNAL}")) };
     }
     let upper = text.to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);

@@ -22,11 +22,8 @@ pub struct Unsafe {
 /// change a record decides which processes are ended and which directories are removed.
 pub fn require_state_dir(dir: &Path) -> Result<(), Failure> {
     create_private_dir(dir).map_err(|error| {
-        Failure::new(format!(
-            "cannot make the state directory {}: {error}",
-            dir.display()
-        ))
-        .hint("give `--state-dir` (or SEXTON_STATE_DIR) a directory that you can write")
+        Failure::new(format!("cannot make the state directory {}: {error}", dir.display()))
+            .hint("give `--state-dir` (or SEXTON_STATE_DIR) a directory that you can write")
     })?;
     require_safe(dir)
 }
@@ -36,10 +33,9 @@ pub fn require_safe(dir: &Path) -> Result<(), Failure> {
     match find_danger(dir) {
         Ok(None) => Ok(()),
         Ok(Some(danger)) => Err(Failure::new(danger.what).hint(danger.cure)),
-        Err(error) => Err(Failure::new(format!(
-            "cannot examine the state directory {}: {error}",
-            dir.display()
-        ))),
+        Err(error) => {
+            Err(Failure::new(format!("cannot examine the state directory {}: {error}", dir.display())))
+        }
     }
 }
 
@@ -54,16 +50,10 @@ pub fn find_danger(dir: &Path) -> io::Result<Option<Unsafe>> {
     let me = rustix::process::geteuid().as_raw();
     if !metadata.is_dir() {
         let what = format!("the state directory {shown} is not a directory");
-        return Ok(Some(Unsafe {
-            what,
-            cure: "give `--state-dir` a directory".to_owned(),
-        }));
+        return Ok(Some(Unsafe { what, cure: "give `--state-dir` a directory".to_owned() }));
     }
     if metadata.uid() != me {
-        let what = format!(
-            "the state directory {shown} belongs to another user (uid {})",
-            metadata.uid()
-        );
+        let what = format!("the state directory {shown} belongs to another user (uid {})", metadata.uid());
         let cure = "give `--state-dir` (or SEXTON_STATE_DIR) a directory of your own".to_owned();
         return Ok(Some(Unsafe { what, cure }));
     }
@@ -72,10 +62,7 @@ pub fn find_danger(dir: &Path) -> io::Result<Option<Unsafe>> {
             "the state directory {shown} can be written by others (mode {:03o})",
             metadata.mode() & 0o777
         );
-        return Ok(Some(Unsafe {
-            what,
-            cure: format!("chmod 700 {shown}"),
-        }));
+        return Ok(Some(Unsafe { what, cure: format!("chmod 700 {shown}") }));
     }
     Ok(None)
 }

@@ -17,9 +17,7 @@ pub fn is_trusted(state_dir: &Path, file: &FileLayer) -> bool {
 pub fn trust(state_dir: &Path, file: &FileLayer) -> io::Result<()> {
     let entry = entry(state_dir, file);
     create_private_dir(&state_dir.join("trusted"))?;
-    replace_file(&entry, |note| {
-        io::Write::write_all(note, format!("{}\n", file.path.display()).as_bytes())
-    })
+    replace_file(&entry, |note| io::Write::write_all(note, format!("{}\n", file.path.display()).as_bytes()))
 }
 
 /// The file whose existence says "trusted": named after the path and the content together.

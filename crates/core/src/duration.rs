@@ -11,26 +11,16 @@ pub struct DurationError {
     why: &'static str,
 }
 
-const UNITS: [(&str, u64); 5] = [
-    ("ms", 1),
-    ("s", 1000),
-    ("m", 60_000),
-    ("h", 60 * 60_000),
-    ("d", 24 * 60 * 60_000),
-];
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 60 * 60_000), ("d", 24 * 60 * 60_000)];
 
 /// Reads a whole number directly followed by its unit.
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let fail = |why| DurationError {
-        text: text.to_owned(),
-        why,
-    };
+    let fail = |why| DurationError { text: text.to_owned(), why };
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     if digits.is_empty() {
-        return Err(fail(
-            "write a whole number and its unit, such as `250ms`, `5s`, `30m`, `12h` or `7d`",
-        ));
+        return Err(fail("write a whole number and its unit, such as `250ms`, `5s`, `30m`, `12h` or `7d`"));
     }
     if unit.is_empty() {
         return Err(fail("a number alone has no unit; add `ms`, `s`, `m`, `h` or `d`"));
@@ -39,13 +29,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         .into_iter()
         .find(|(name, _)| *name == unit)
         .ok_or_else(|| fail("the unit must be `ms`, `s`, `m`, `h` or `d`"))?;
-    let millis = digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|count| count.checked_mul(factor));
-    millis
-        .map(Duration::from_millis)
-        .ok_or_else(|| fail("it is too long"))
+    let millis = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(factor));
+    millis.map(Duration::from_millis).ok_or_else(|| fail("it is too long"))
 }
 
 /// Writes a duration so that [`parse_duration`] reads the same one, to the millisecond.
@@ -54,11 +39,8 @@ pub fn format_duration(duration: Duration) -> String {
     if millis == 0 {
         return "0s".to_owned();
     }
-    let (unit, factor) = UNITS
-        .into_iter()
-        .rev()
-        .find(|(_, factor)| millis.is_multiple_of(*factor))
-        .unwrap_or(UNITS[0]);
+    let (unit, factor) =
+        UNITS.into_iter().rev().find(|(_, factor)| millis.is_multiple_of(*factor)).unwrap_or(UNITS[0]);
     format!("{}{unit}", millis / factor)
 }
 
@@ -89,17 +71,9 @@ mod tests {
 
     #[test]
     fn a_bare_number_a_sign_and_an_unknown_unit_are_refused() {
-        for text in [
-            "5",
-            "",
-            "s",
-            "-5s",
-            "1.5h",
-            "5 s",
-            "5w",
-            "99999999999999999999s",
-            "18446744073709551615d",
-        ] {
+        for text in
+            ["5", "", "s", "-5s", "1.5h", "5 s", "5w", "99999999999999999999s", "18446744073709551615d"]
+        {
             assert!(parse_duration(text).is_err(), "{text} was accepted");
         }
     }

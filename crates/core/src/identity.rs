@@ -157,75 +157,44 @@ mod tests {
 
     #[test]
     fn the_same_evidence_is_the_same_process_whatever_it_executes_now() {
-        let now = ProcessIdentity {
-            exe: Some("/bin/other".into()),
-            ..linux()
-        };
+        let now = ProcessIdentity { exe: Some("/bin/other".into()), ..linux() };
         assert_eq!(linux().compare(&now), Match::Same);
     }
 
     #[test]
     fn i2_a_reuse_within_one_tick_is_seen_by_the_inode() {
-        let now = ProcessIdentity {
-            pidfd_inode: Some(901),
-            ..linux()
-        };
+        let now = ProcessIdentity { pidfd_inode: Some(901), ..linux() };
         assert_eq!(linux().compare(&now), Match::Different);
     }
 
     #[test]
     fn ticks_decide_where_no_kernel_gave_an_inode() {
-        let recorded = ProcessIdentity {
-            pidfd_inode: None,
-            ..linux()
-        };
+        let recorded = ProcessIdentity { pidfd_inode: None, ..linux() };
         assert_eq!(recorded.compare(&recorded.clone()), Match::Same);
-        let now = ProcessIdentity {
-            start_ticks: Some(71),
-            ..recorded.clone()
-        };
+        let now = ProcessIdentity { start_ticks: Some(71), ..recorded.clone() };
         assert_eq!(recorded.compare(&now), Match::Different);
     }
 
     #[test]
     fn i2_equal_ticks_do_not_stand_in_for_an_inode_that_only_one_side_has() {
-        let now = ProcessIdentity {
-            pidfd_inode: None,
-            ..linux()
-        };
+        let now = ProcessIdentity { pidfd_inode: None, ..linux() };
         assert!(matches!(linux().compare(&now), Match::CannotTell(_)));
-        let now = ProcessIdentity {
-            pidfd_inode: None,
-            start_ticks: Some(71),
-            ..linux()
-        };
+        let now = ProcessIdentity { pidfd_inode: None, start_ticks: Some(71), ..linux() };
         assert_eq!(linux().compare(&now), Match::Different);
     }
 
     #[test]
     fn another_boot_is_another_process() {
-        let now = ProcessIdentity {
-            boot_id: Some("later".into()),
-            ..linux()
-        };
+        let now = ProcessIdentity { boot_id: Some("later".into()), ..linux() };
         assert_eq!(linux().compare(&now), Match::Different);
     }
 
     #[test]
     fn i2_another_namespace_is_never_judged() {
         for now in [
-            ProcessIdentity {
-                pid_namespace: Some(9),
-                ..linux()
-            },
-            ProcessIdentity {
-                time_namespace: Some(9),
-                ..linux()
-            },
-            ProcessIdentity {
-                pid_namespace: None,
-                ..linux()
-            },
+            ProcessIdentity { pid_namespace: Some(9), ..linux() },
+            ProcessIdentity { time_namespace: Some(9), ..linux() },
+            ProcessIdentity { pid_namespace: None, ..linux() },
         ] {
             assert!(matches!(linux().compare(&now), Match::CannotTell(_)), "{now:?}");
         }
@@ -233,15 +202,9 @@ mod tests {
 
     #[test]
     fn weak_evidence_counts_only_where_it_matches_exactly() {
-        let recorded = ProcessIdentity {
-            start_time_us: Some(5_000_000),
-            ..ProcessIdentity::of_pid(42)
-        };
+        let recorded = ProcessIdentity { start_time_us: Some(5_000_000), ..ProcessIdentity::of_pid(42) };
         assert_eq!(recorded.compare(&recorded.clone()), Match::Same);
-        let now = ProcessIdentity {
-            start_time_us: Some(6_000_000),
-            ..recorded.clone()
-        };
+        let now = ProcessIdentity { start_time_us: Some(6_000_000), ..recorded.clone() };
         assert!(matches!(recorded.compare(&now), Match::CannotTell(_)));
         assert!(matches!(
             ProcessIdentity::of_pid(42).compare(&ProcessIdentity::of_pid(42)),

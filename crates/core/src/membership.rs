@@ -43,11 +43,7 @@ pub enum Anchor {
 
 impl Anchor {
     fn present(self) -> Option<u32> {
-        if let Anchor::Present(pid) = self {
-            Some(pid)
-        } else {
-            None
-        }
+        if let Anchor::Present(pid) = self { Some(pid) } else { None }
     }
 
     fn may_be(self, number: u32) -> bool {
@@ -139,21 +135,14 @@ impl<'a> Index<'a> {
             by_container: HashMap::new(),
         };
         for (number, claim) in claims.iter().enumerate() {
-            index
-                .by_cookie
-                .entry(claim.session.as_str())
-                .or_default()
-                .push(number);
+            index.by_cookie.entry(claim.session.as_str()).or_default().push(number);
             if let Some(pid) = claim.command.present() {
                 index.by_command.entry(pid).or_default().push(number);
             }
             if let Anchor::Doubtful(pid) = claim.command {
                 index.by_doubtful_command.entry(pid).or_default().push(number);
             }
-            for pid in [claim.command, claim.supervisor]
-                .into_iter()
-                .filter_map(Anchor::present)
-            {
+            for pid in [claim.command, claim.supervisor].into_iter().filter_map(Anchor::present) {
                 index.by_anchor.entry(pid).or_default().push(number);
             }
             for pid in &claim.contained {
@@ -173,27 +162,19 @@ impl<'a> Index<'a> {
                 }
             }
         };
-        add(named(&self.by_command, &process.pid), || {
-            Standing::Member(Evidence::Recorded)
-        });
+        add(named(&self.by_command, &process.pid), || Standing::Member(Evidence::Recorded));
         match &process.cookie {
             Cookie::Session(id) => {
-                add(named(&self.by_cookie, id.as_str()), || {
-                    Standing::Member(Evidence::Cookie)
-                });
+                add(named(&self.by_cookie, id.as_str()), || Standing::Member(Evidence::Cookie));
             }
             Cookie::Absent | Cookie::Unreadable => {
-                add(named(&self.by_container, &process.pid), || {
-                    Standing::Member(Evidence::Contained)
-                });
+                add(named(&self.by_container, &process.pid), || Standing::Member(Evidence::Contained));
                 let (certain, doubtful) = self.ancestry(process);
                 add(&certain, || Standing::Member(Evidence::Descent));
                 add(&doubtful, || Standing::Doubtful);
             }
         }
-        add(named(&self.by_doubtful_command, &process.pid), || {
-            Standing::Doubtful
-        });
+        add(named(&self.by_doubtful_command, &process.pid), || Standing::Doubtful);
         found
     }
 
@@ -237,27 +218,15 @@ mod tests {
     use super::*;
 
     fn plain(pid: u32, parent: u32) -> Sighting {
-        Sighting {
-            pid,
-            parent,
-            cookie: Cookie::Absent,
-        }
+        Sighting { pid, parent, cookie: Cookie::Absent }
     }
 
     fn carrying(pid: u32, parent: u32, id: &str) -> Sighting {
-        Sighting {
-            pid,
-            parent,
-            cookie: Cookie::Session(id.into()),
-        }
+        Sighting { pid, parent, cookie: Cookie::Session(id.into()) }
     }
 
     fn closed(pid: u32, parent: u32) -> Sighting {
-        Sighting {
-            pid,
-            parent,
-            cookie: Cookie::Unreadable,
-        }
+        Sighting { pid, parent, cookie: Cookie::Unreadable }
     }
 
     fn id(text: &str) -> SessionId {
@@ -275,12 +244,7 @@ mod tests {
 
     #[test]
     fn the_cookie_finds_a_member_wherever_it_was_reparented_and_never_the_supervisor() {
-        let seen = [
-            carrying(10, 1, "a"),
-            carrying(11, 10, "a"),
-            carrying(12, 1, "a"),
-            plain(13, 1),
-        ];
+        let seen = [carrying(10, 1, "a"), carrying(11, 10, "a"), carrying(12, 1, "a"), plain(13, 1)];
         let a = id("a");
         let roster = &assign(&seen, &[claim(&a, 11, 10)])[0];
         assert_eq!(roster.members, [(11, Evidence::Recorded), (12, Evidence::Cookie)]);
@@ -322,12 +286,7 @@ mod tests {
 
     #[test]
     fn i2_what_cannot_be_read_is_doubtful_and_so_is_what_descends_through_it() {
-        let seen = [
-            carrying(11, 10, "a"),
-            closed(12, 11),
-            plain(13, 12),
-            closed(14, 1),
-        ];
+        let seen = [carrying(11, 10, "a"), closed(12, 11), plain(13, 12), closed(14, 1)];
         let a = id("a");
         let roster = &assign(&seen, &[claim(&a, 11, 10)])[0];
         assert_eq!(roster.members, [(11, Evidence::Recorded)]);
@@ -341,20 +300,14 @@ mod tests {
         let mut claim = claim(&a, 11, 10);
         claim.contained = HashSet::from([30, 31, 32]);
         let roster = &assign(&seen, &[claim])[0];
-        assert_eq!(
-            roster.members,
-            [(30, Evidence::Contained), (31, Evidence::Contained)]
-        );
+        assert_eq!(roster.members, [(30, Evidence::Contained), (31, Evidence::Contained)]);
     }
 
     #[test]
     fn the_recorded_command_is_a_member_even_inside_another_session() {
         let seen = [carrying(11, 1, "outer")];
         let a = id("a");
-        assert_eq!(
-            assign(&seen, &[claim(&a, 11, 10)])[0].members,
-            [(11, Evidence::Recorded)]
-        );
+        assert_eq!(assign(&seen, &[claim(&a, 11, 10)])[0].members, [(11, Evidence::Recorded)]);
     }
 
     #[test]

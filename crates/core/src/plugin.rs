@@ -104,11 +104,7 @@ pub enum PluginError {
 }
 
 fn list(names: &[&str]) -> String {
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// The backends that are linked into this program, each kind sorted by name.
@@ -142,38 +138,23 @@ impl Registry {
     pub fn require_store(&self, url: &str) -> Result<(&'static StorePlugin, PathBuf), PluginError> {
         let known = || self.stores.iter().map(|plugin| plugin.name).collect();
         let Some((scheme, path)) = url.split_once(':').filter(|(_, path)| !path.is_empty()) else {
-            return Err(PluginError::NotAUrl {
-                url: url.to_owned(),
-                known: known(),
-            });
+            return Err(PluginError::NotAUrl { url: url.to_owned(), known: known() });
         };
         let plugin = self
             .stores
             .iter()
             .find(|plugin| plugin.name == scheme)
-            .ok_or_else(|| PluginError::Unknown {
-                kind: "store",
-                name: scheme.to_owned(),
-                known: known(),
-            })?;
+            .ok_or_else(|| PluginError::Unknown { kind: "store", name: scheme.to_owned(), known: known() })?;
         Ok((plugin, PathBuf::from(path)))
     }
 
     /// Opens the probe called `name`, or with [`AUTO`] the strongest that works here.
     pub fn open_probe(&self, name: &str) -> Result<Box<dyn ProcessProbe>, PluginError> {
         if name != AUTO {
-            let plugin = self
-                .probes
-                .iter()
-                .find(|plugin| plugin.name == name)
-                .ok_or_else(|| {
-                    let known = self.probes.iter().map(|plugin| plugin.name).collect();
-                    PluginError::Unknown {
-                        kind: "probe",
-                        name: name.to_owned(),
-                        known,
-                    }
-                })?;
+            let plugin = self.probes.iter().find(|plugin| plugin.name == name).ok_or_else(|| {
+                let known = self.probes.iter().map(|plugin| plugin.name).collect();
+                PluginError::Unknown { kind: "probe", name: name.to_owned(), known }
+            })?;
             return Ok((plugin.open)()?);
         }
         let mut by_strength = self.probes.clone();
@@ -204,28 +185,14 @@ mod tests {
     use super::*;
 
     fn refuse(options: &StoreOptions) -> Result<Box<dyn Store>, StoreError> {
-        Err(StoreError::ReadOnly {
-            path: options.path.clone(),
-        })
+        Err(StoreError::ReadOnly { path: options.path.clone() })
     }
 
-    static ONE: StorePlugin = StorePlugin {
-        name: "one",
-        summary: "",
-        open: refuse,
-    };
-    static TWO: StorePlugin = StorePlugin {
-        name: "two",
-        summary: "",
-        open: refuse,
-    };
+    static ONE: StorePlugin = StorePlugin { name: "one", summary: "", open: refuse };
+    static TWO: StorePlugin = StorePlugin { name: "two", summary: "", open: refuse };
 
     fn registry() -> Registry {
-        Registry {
-            stores: vec![&ONE, &TWO],
-            probes: Vec::new(),
-            worktrees: Vec::new(),
-        }
+        Registry { stores: vec![&ONE, &TWO], probes: Vec::new(), worktrees: Vec::new() }
     }
 
     #[test]
@@ -238,18 +205,9 @@ mod tests {
     #[test]
     fn an_unknown_store_lists_the_linked_ones() {
         let message = |url| registry().require_store(url).err().unwrap().to_string();
-        assert_eq!(
-            message("three:x"),
-            "there is no store backend `three` (linked in: one, two)"
-        );
-        assert_eq!(
-            message("plain"),
-            "`plain` is not a store URL: write SCHEME:PATH (linked in: one, two)"
-        );
-        assert_eq!(
-            message("one:"),
-            "`one:` is not a store URL: write SCHEME:PATH (linked in: one, two)"
-        );
+        assert_eq!(message("three:x"), "there is no store backend `three` (linked in: one, two)");
+        assert_eq!(message("plain"), "`plain` is not a store URL: write SCHEME:PATH (linked in: one, two)");
+        assert_eq!(message("one:"), "`one:` is not a store URL: write SCHEME:PATH (linked in: one, two)");
     }
 
     #[test]
@@ -260,9 +218,6 @@ mod tests {
 
     #[test]
     fn without_a_working_probe_each_one_says_why() {
-        assert_eq!(
-            registry().open_probe(AUTO).err().unwrap().to_string(),
-            "no process probe works here ()"
-        );
+        assert_eq!(registry().open_probe(AUTO).err().unwrap().to_string(), "no process probe works here ()");
     }
 }

@@ -244,12 +244,7 @@ mod tests {
     #[test]
     fn signals_become_stronger_until_the_grace_is_over() {
         let ms = Duration::from_millis;
-        let policy = EndPolicy {
-            grace: ms(100),
-            first_signal: 2,
-            kill_wait: ms(30),
-            spare: Vec::new(),
-        };
+        let policy = EndPolicy { grace: ms(100), first_signal: 2, kill_wait: ms(30), spare: Vec::new() };
         let told = [0, 49, 50, 99, 100, 130].map(|at| policy.signal_at(ms(at)));
         assert_eq!(told, [2, 2, SIGTERM, SIGTERM, SIGKILL, SIGKILL]);
         let until = [0, 49, 50, 99, 100].map(|at| policy.next_change(ms(at)));

@@ -76,39 +76,17 @@ impl Query {
 
     /// Whether `session` fits every filter; the limit is the caller's.
     pub fn matches(&self, session: &Session) -> bool {
-        let repo = || {
-            session
-                .worktree
-                .as_ref()
-                .and_then(|worktree| worktree.repo.as_ref())
-        };
-        self.statuses
-            .as_ref()
-            .is_none_or(|statuses| statuses.contains(&session.status))
-            && self
-                .ticket
-                .as_ref()
-                .is_none_or(|ticket| session.ticket.as_ref() == Some(ticket))
-            && self
-                .name
-                .as_ref()
-                .is_none_or(|name| session.name.as_ref() == Some(name))
-            && self
-                .id_prefix
-                .as_ref()
-                .is_none_or(|prefix| session.id.as_str().starts_with(prefix))
-            && self
-                .repo
-                .as_ref()
-                .is_none_or(|wanted| repo().is_some_and(|repo| repo.as_path() == wanted))
+        let repo = || session.worktree.as_ref().and_then(|worktree| worktree.repo.as_ref());
+        self.statuses.as_ref().is_none_or(|statuses| statuses.contains(&session.status))
+            && self.ticket.as_ref().is_none_or(|ticket| session.ticket.as_ref() == Some(ticket))
+            && self.name.as_ref().is_none_or(|name| session.name.as_ref() == Some(name))
+            && self.id_prefix.as_ref().is_none_or(|prefix| session.id.as_str().starts_with(prefix))
+            && self.repo.as_ref().is_none_or(|wanted| repo().is_some_and(|repo| repo.as_path() == wanted))
     }
 
     /// The listing that this query makes of `sessions`: filtered, newest first, cut at the limit.
     pub fn select(&self, sessions: impl IntoIterator<Item = Session>) -> Vec<Session> {
-        let mut listed: Vec<_> = sessions
-            .into_iter()
-            .filter(|session| self.matches(session))
-            .collect();
+        let mut listed: Vec<_> = sessions.into_iter().filter(|session| self.matches(session)).collect();
         listed.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
         listed.truncate(self.limit.unwrap_or(usize::MAX));
         listed

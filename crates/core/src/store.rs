@@ -171,10 +171,7 @@ impl Batch {
     /// Removes `session`, as it was read.
     #[must_use]
     pub fn remove(mut self, session: &Session) -> Batch {
-        self.changes.push(Change::Remove {
-            id: session.id.clone(),
-            revision: session.revision,
-        });
+        self.changes.push(Change::Remove { id: session.id.clone(), revision: session.revision });
         self
     }
 
@@ -200,43 +197,27 @@ impl Batch {
         mut holder: impl FnMut(&str) -> Result<Option<SessionId>, StoreError>,
     ) -> Result<(), StoreError> {
         let mut changed = BTreeSet::new();
-        if let Some(twice) = self
-            .changes
-            .iter()
-            .find(|change| !changed.insert(change.id().clone()))
-        {
-            return Err(StoreError::ChangedTwice {
-                id: twice.id().clone(),
-            });
+        if let Some(twice) = self.changes.iter().find(|change| !changed.insert(change.id().clone())) {
+            return Err(StoreError::ChangedTwice { id: twice.id().clone() });
         }
         for change in &self.changes {
             let found = standing(change.id())?;
             let expected = match change {
                 Change::Insert(session) if found.is_some() => {
-                    return Err(StoreError::Exists {
-                        id: session.id.clone(),
-                    });
+                    return Err(StoreError::Exists { id: session.id.clone() });
                 }
                 Change::Insert(_) => continue,
                 Change::Replace(session) => session.revision,
                 Change::Remove { revision, .. } => *revision,
             };
-            let found =
-                found
-                    .filter(|found| found.revision == expected)
-                    .ok_or_else(|| StoreError::Conflict {
-                        id: change.id().clone(),
-                        expected,
-                    })?;
+            let found = found
+                .filter(|found| found.revision == expected)
+                .ok_or_else(|| StoreError::Conflict { id: change.id().clone(), expected })?;
             if let Change::Replace(session) = change
                 && !found.status.can_become(session.status)
             {
                 let (from, to) = (found.status, session.status);
-                return Err(StoreError::Transition {
-                    id: session.id.clone(),
-                    from,
-                    to,
-                });
+                return Err(StoreError::Transition { id: session.id.clone(), from, to });
             }
         }
         self.check_names(&changed, &mut holder)
@@ -261,10 +242,7 @@ impl Batch {
                 None => holder(name)?.filter(|holder| !changed.contains(holder)),
             };
             if let Some(by) = by {
-                return Err(StoreError::NameTaken {
-                    name: name.to_owned(),
-                    by,
-                });
+                return Err(StoreError::NameTaken { name: name.to_owned(), by });
             }
         }
         Ok(())
@@ -357,9 +335,7 @@ impl LockName {
         if (1..=MAX_LOCK_NAME).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('.') {
             Ok(LockName(name.to_owned()))
         } else {
-            Err(StoreError::InvalidLockName {
-                name: name.to_owned(),
-            })
+            Err(StoreError::InvalidLockName { name: name.to_owned() })
         }
     }
 

@@ -85,10 +85,7 @@ impl Serialize for OsText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.to_str() {
             Some(text) => serializer.serialize_str(text),
-            None => Encoded {
-                bytes: STANDARD.encode(self.0.as_bytes()),
-            }
-            .serialize(serializer),
+            None => Encoded { bytes: STANDARD.encode(self.0.as_bytes()) }.serialize(serializer),
         }
     }
 }
@@ -128,10 +125,7 @@ mod tests {
 
     #[test]
     fn utf8_is_a_plain_string() {
-        assert_eq!(
-            serde_json::to_string(&OsText::from("grüß dich")).unwrap(),
-            "\"grüß dich\""
-        );
+        assert_eq!(serde_json::to_string(&OsText::from("grüß dich")).unwrap(), "\"grüß dich\"");
     }
 
     #[test]

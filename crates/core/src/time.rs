@@ -71,10 +71,7 @@ impl FromStr for Time {
                 Err(_) => Err(with_offset),
             })
             .map(Time)
-            .map_err(|source| TimeError {
-                text: text.to_owned(),
-                source,
-            })
+            .map_err(|source| TimeError { text: text.to_owned(), source })
     }
 }
 
@@ -86,9 +83,7 @@ impl Serialize for Time {
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -125,10 +120,7 @@ mod tests {
     fn a_time_is_written_in_utc_and_reads_back_exactly() {
         let written = serde_json::to_string(&time("2026-01-02T03:04:05.123456789+05:30")).unwrap();
         assert_eq!(written, "\"2026-01-01T21:34:05.123456789Z\"");
-        assert_eq!(
-            serde_json::from_str::<Time>(&written).unwrap(),
-            time("2026-01-01T21:34:05.123456789Z")
-        );
+        assert_eq!(serde_json::from_str::<Time>(&written).unwrap(), time("2026-01-01T21:34:05.123456789Z"));
     }
 
     #[test]

@@ -36,25 +36,17 @@ impl FileLock {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let (sender, receiver) = mpsc::sync_channel(1);
-        std::thread::Builder::new()
-            .name("lock-wait".to_owned())
-            .spawn(move || {
-                let outcome = file.lock().map(|()| FileLock { _file: file });
-                // Nobody listens any more where the wait is over: the lock is dropped with the message.
-                let _ = sender.send(outcome);
-            })?;
+        std::thread::Builder::new().name("lock-wait".to_owned()).spawn(move || {
+            let outcome = file.lock().map(|()| FileLock { _file: file });
+            // Nobody listens any more where the wait is over: the lock is dropped with the message.
+            let _ = sender.send(outcome);
+        })?;
         receiver.recv_timeout(wait).ok().transpose()
     }
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 #[cfg(test)]
@@ -81,11 +73,7 @@ mod tests {
         let path = dir.path().join("lock");
         let held = FileLock::acquire(&path).unwrap();
         for _ in 0..10 {
-            assert!(
-                FileLock::acquire_within(&path, Duration::from_millis(1))
-                    .unwrap()
-                    .is_none()
-            );
+            assert!(FileLock::acquire_within(&path, Duration::from_millis(1)).unwrap().is_none());
         }
         drop(held);
         assert!(FileLock::acquire_within(&path, GENEROUS).unwrap().is_some());

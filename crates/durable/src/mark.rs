@@ -36,11 +36,7 @@ impl FileStamp {
     pub fn of(path: &Path) -> io::Result<FileStamp> {
         let metadata = fs::metadata(path)?;
         let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
-        Ok(FileStamp {
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified_ns,
-        })
+        Ok(FileStamp { inode: metadata.ino(), size: metadata.size(), modified_ns })
     }
 }
 
@@ -79,12 +75,8 @@ impl MarkFile {
     /// Writes `mark` in place. The caller holds whatever serialises the store's writers, or marks could
     /// go back.
     pub fn store(&self, mark: &Mark) -> io::Result<()> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&self.path)?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
         self.write_to(&file, mark)
     }
 
@@ -124,11 +116,7 @@ fn decode(bytes: &[u8]) -> Option<Mark> {
             })
         }
     };
-    Some(Mark {
-        store: store.to_owned(),
-        sequence: sequence.parse().ok()?,
-        stamp,
-    })
+    Some(Mark { store: store.to_owned(), sequence: sequence.parse().ok()?, stamp })
 }
 
 #[cfg(test)]
@@ -136,16 +124,8 @@ mod tests {
     use super::*;
 
     fn mark(sequence: u64) -> Mark {
-        let stamp = Some(FileStamp {
-            inode: 7,
-            size: 4096,
-            modified_ns: 1_700_000_000_123_456_789,
-        });
-        Mark {
-            store: "0b5c".to_owned(),
-            sequence,
-            stamp,
-        }
+        let stamp = Some(FileStamp { inode: 7, size: 4096, modified_ns: 1_700_000_000_123_456_789 });
+        Mark { store: "0b5c".to_owned(), sequence, stamp }
     }
 
     #[test]
@@ -153,14 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = MarkFile::beside(&dir.path().join("store"));
         assert_eq!(file.load().unwrap(), None);
-        for mark in [
-            mark(u64::MAX),
-            mark(1),
-            Mark {
-                stamp: None,
-                ..mark(2)
-            },
-        ] {
+        for mark in [mark(u64::MAX), mark(1), Mark { stamp: None, ..mark(2) }] {
             file.store(&mark).unwrap();
             assert_eq!(file.load().unwrap(), Some(mark));
         }
@@ -169,18 +142,11 @@ mod tests {
     #[test]
     fn a_mark_with_any_flipped_or_missing_byte_proves_nothing_wrong() {
         let whole = encode(&mark(99));
-        let used = whole
-            .iter()
-            .rposition(|byte| !byte.is_ascii_whitespace())
-            .unwrap()
-            + 1;
+        let used = whole.iter().rposition(|byte| !byte.is_ascii_whitespace()).unwrap() + 1;
         for at in 0..used {
             let mut flipped = whole.clone();
             flipped[at] ^= 0x15;
-            assert!(
-                decode(&flipped).is_none_or(|found| found == mark(99)),
-                "byte {at}"
-            );
+            assert!(decode(&flipped).is_none_or(|found| found == mark(99)), "byte {at}");
             assert_eq!(decode(&whole[..at]), None, "cut at {at}");
         }
     }

@@ -13,12 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// again on the same file: the kernel may have dropped the data and would report success.
 pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)?;
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&temporary)?;
     let replaced = write(&mut file)
         .and_then(|()| file.flush())
         .and_then(|()| file.sync_all())
@@ -57,11 +52,7 @@ pub fn keep_aside(path: &Path, directory: &Path, label: &str) -> io::Result<Path
     create_private_dir(directory)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for attempt in 0.. {
-        let suffix = if attempt == 0 {
-            String::new()
-        } else {
-            format!(".{attempt}")
-        };
+        let suffix = if attempt == 0 { String::new() } else { format!(".{attempt}") };
         let target = directory.join(format!("{name}.{label}{suffix}"));
         // A link fails where the name is taken, and a rename would silently replace it.
         match fs::hard_link(path, &target) {
@@ -80,10 +71,7 @@ fn parent(path: &Path) -> io::Result<&Path> {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Ok(Path::new(".")),
         Some(parent) => Ok(parent),
-        None => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the path has no directory",
-        )),
+        None => Err(io::Error::new(io::ErrorKind::InvalidInput, "the path has no directory")),
     }
 }
 
@@ -108,10 +96,7 @@ mod tests {
     use super::*;
 
     fn names(dir: &Path) -> Vec<String> {
-        fs::read_dir(dir)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     #[test]

@@ -35,20 +35,14 @@ pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, F
     let store = context.open_for_reading()?;
     let directory = context.backup_dir();
     let backup = store.backup(&directory, context.now).await?;
-    let rotated = rotate_backups(
-        &directory,
-        &store.describe().path,
-        context.config.backup_keep.value,
-    )?;
+    let rotated = rotate_backups(&directory, &store.describe().path, context.config.backup_keep.value)?;
     if context.screen.json {
         let removed: Vec<_> = rotated.iter().map(|path| path.display().to_string()).collect();
         let document = json!({"backup": backup.path.display().to_string(), "records": backup.records, "removed": removed});
         context.screen.document(&document)?;
     } else {
         context.screen.line(&backup.path.display().to_string())?;
-        context
-            .screen
-            .note(&format!("{} records, read back and checked", backup.records));
+        context.screen.note(&format!("{} records, read back and checked", backup.records));
     }
     Ok(Exit::Done)
 }
@@ -56,7 +50,7 @@ pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, F
 fn list(context: &Context<'_>) -> Result<Exit, Failure> {
     let store = context.open_store_as_it_is(Access::Read)?;
     let backups = list_backups(&context.backup_dir(), &store.describe().path)?;
-    let made_at = |at| Timestamp::try_from(at).map(Time::from).unwrap_or(context.now);
+    let made_at = |at| Timestamp::try_from(at).map_or(context.now, Time::from);
     if context.screen.json {
         let documents: Vec<_> = backups
             .iter()
@@ -68,23 +62,13 @@ fn list(context: &Context<'_>) -> Result<Exit, Failure> {
         context.screen.document(&documents)?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new([
-        Column::fixed("AGE"),
-        Column::fixed("BYTES"),
-        Column::fixed("BACKUP"),
-    ]);
+    let mut table = Table::new([Column::fixed("AGE"), Column::fixed("BYTES"), Column::fixed("BACKUP")]);
     for backup in backups {
         let age = format_age(made_at(backup.made_at).age_at(context.now));
-        table.row([
-            age.into(),
-            backup.bytes.to_string().into(),
-            backup.path.display().to_string().into(),
-        ]);
+        table.row([age.into(), backup.bytes.to_string().into(), backup.path.display().to_string().into()]);
     }
     if table.is_empty() {
-        context
-            .screen
-            .note("there are no backups yet; `sexton backup` makes one");
+        context.screen.note("there are no backups yet; `sexton backup` makes one");
     } else {
         context.screen.table(&table)?;
     }

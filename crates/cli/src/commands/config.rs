@@ -18,14 +18,8 @@ environment, then flags.")]
 pub struct ConfigArgs {}
 
 fn help() -> String {
-    let widest = Config::SETTINGS
-        .iter()
-        .map(|info| info.key.len())
-        .max()
-        .unwrap_or(0);
-    let lines = Config::SETTINGS
-        .iter()
-        .map(|info| format!("  {:widest$}  {}", info.key, info.summary));
+    let widest = Config::SETTINGS.iter().map(|info| info.key.len()).max().unwrap_or(0);
+    let lines = Config::SETTINGS.iter().map(|info| format!("  {:widest$}  {}", info.key, info.summary));
     let keys = lines.collect::<Vec<_>>().join("\n");
     format!("Keys:\n{keys}\n\nExample:\n  sexton config --json | jq '.[\"store.url\"].value'")
 }
@@ -35,30 +29,16 @@ pub fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     let shown = context.config.shown();
     if context.screen.json {
         let entry = |shown: &sexton_core::config::ShownSetting| {
-            (
-                shown.info.key.to_owned(),
-                json!({"value": shown.value, "origin": shown.origin}),
-            )
+            (shown.info.key.to_owned(), json!({"value": shown.value, "origin": shown.origin}))
         };
         let document: serde_json::Map<_, _> = shown.iter().map(entry).collect();
         context.screen.document(&document)?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new([
-        Column::fixed("KEY"),
-        Column::shrinking("VALUE"),
-        Column::shrinking("FROM"),
-    ]);
+    let mut table = Table::new([Column::fixed("KEY"), Column::shrinking("VALUE"), Column::shrinking("FROM")]);
     for shown in shown {
-        let value = shown
-            .value
-            .as_str()
-            .map_or_else(|| shown.value.to_string(), str::to_owned);
-        table.row([
-            shown.info.key.into(),
-            value.into(),
-            Cell::toned(Tone::Faint, &shown.origin),
-        ]);
+        let value = shown.value.as_str().map_or_else(|| shown.value.to_string(), str::to_owned);
+        table.row([shown.info.key.into(), value.into(), Cell::toned(Tone::Faint, &shown.origin)]);
     }
     context.screen.table(&table)?;
     Ok(Exit::Done)

@@ -28,15 +28,7 @@ pub async fn run(_: &GlobalArgs, screen: &mut Screen) -> Result<Exit, Failure> {
     stage.say("Three agents run in the background. Sexton is told which processes they are.")?;
     for (name, ticket) in [("parser", "T-101"), ("docs", "T-102"), ("bench", "T-103")] {
         let pid = stage.start_agent()?;
-        stage.type_quietly(&[
-            "register",
-            "--pid",
-            &pid.to_string(),
-            "--name",
-            name,
-            "--ticket",
-            ticket,
-        ])?;
+        stage.type_quietly(&["register", "--pid", &pid.to_string(), "--name", name, "--ticket", ticket])?;
     }
     stage.type_and_show(&["ps"])?;
     stage.say("One is killed, with nobody there to see it. Its pid proves nothing; its identity does.")?;
@@ -78,17 +70,11 @@ impl<'a> Stage<'a> {
             .prefix("sexton-demo-")
             .tempdir()
             .map_err(|error| trouble("make a temporary directory", &error))?;
-        Ok(Stage {
-            screen,
-            program,
-            directory,
-            agents: Vec::new(),
-        })
+        Ok(Stage { screen, program, directory, agents: Vec::new() })
     }
 
     fn say(&self, text: &str) -> Result<(), Failure> {
-        self.screen
-            .line(&format!("\n{}", self.screen.style().paint(Tone::Heading, text)))
+        self.screen.line(&format!("\n{}", self.screen.style().paint(Tone::Heading, text)))
     }
 
     /// A stand-in for an agent: it waits, as agents mostly do.
@@ -108,10 +94,7 @@ impl<'a> Stage<'a> {
         let Some(agent) = self.agents.first_mut() else {
             return Ok(());
         };
-        agent
-            .kill()
-            .and_then(|()| agent.wait())
-            .map_err(|error| trouble("end an agent", &error))?;
+        agent.kill().and_then(|()| agent.wait()).map_err(|error| trouble("end an agent", &error))?;
         Ok(())
     }
 
@@ -132,10 +115,8 @@ impl<'a> Stage<'a> {
         file.write_all_at(&[text[at] ^ 1], at as u64)
             .map_err(|error| trouble("damage the journal", &error))?;
         let journal = journal.file_name().unwrap_or_default().display();
-        self.screen.line(&format!(
-            "{} {journal}, byte {at}",
-            self.screen.style().paint(Tone::Faint, "(flipped)")
-        ))
+        self.screen
+            .line(&format!("{} {journal}, byte {at}", self.screen.style().paint(Tone::Faint, "(flipped)")))
     }
 
     fn type_quietly(&self, arguments: &[&str]) -> Result<(), Failure> {
@@ -149,16 +130,13 @@ impl<'a> Stage<'a> {
 
     fn type_and_show(&self, arguments: &[&str]) -> Result<(), Failure> {
         self.show_typed(arguments)?;
-        self.sexton(arguments)
-            .status()
-            .map_err(|error| trouble("run sexton", &error))?;
+        self.sexton(arguments).status().map_err(|error| trouble("run sexton", &error))?;
         Ok(())
     }
 
     fn show_typed(&self, arguments: &[&str]) -> Result<(), Failure> {
         let prompt = self.screen.style().paint(Tone::Faint, "$");
-        self.screen
-            .line(&format!("{prompt} sexton {}", arguments.join(" ")))
+        self.screen.line(&format!("{prompt} sexton {}", arguments.join(" ")))
     }
 
     fn sexton(&self, arguments: &[&str]) -> Command {

@@ -57,15 +57,10 @@ fn print(findings: &[Finding], screen: &Screen) -> Result<(), Failure> {
             Severity::Mended | Severity::Notice => Tone::Warning,
             Severity::Problem | Severity::StoreUnusable => Tone::Error,
         };
-        let severity = screen
-            .style()
-            .paint(tone, &format!("{:>7}", finding.severity.as_str()));
+        let severity = screen.style().paint(tone, &format!("{:>7}", finding.severity.as_str()));
         screen.line(&format!("{severity}  {}: {}", finding.subject, finding.what))?;
         if let Some(cure) = &finding.cure {
-            screen.line(&format!(
-                "         {} {cure}",
-                screen.style().paint(Tone::Hint, "cure:")
-            ))?;
+            screen.line(&format!("         {} {cure}", screen.style().paint(Tone::Hint, "cure:")))?;
         }
     }
     Ok(())

@@ -58,17 +58,12 @@ pub async fn run(args: &FinishArgs, context: &mut Context<'_>) -> Result<Exit, F
     .await?
     .unwrap_or(session);
     if finished.exit.as_ref() != Some(&exit) {
-        return Err(Failure::new(format!(
-            "session {} has ended already ({})",
-            finished.id, finished.status
-        )));
+        return Err(Failure::new(format!("session {} has ended already ({})", finished.id, finished.status)));
     }
     if context.screen.json {
         context.screen.document(&finished)?;
     } else {
-        context
-            .screen
-            .note(&format!("session {} is {}", finished.id, finished.status));
+        context.screen.note(&format!("session {} is {}", finished.id, finished.status));
     }
     Ok(Exit::Done)
 }

@@ -41,22 +41,11 @@ pub async fn run(args: &MigrateArgs, context: &mut Context<'_>) -> Result<Exit, 
     let source = context.open_url(&args.from, Access::Read)?;
     let origin = source.describe();
     if !origin.path.exists() {
-        return Err(Failure::new(format!(
-            "there is no store at {}",
-            origin.path.display()
-        )));
+        return Err(Failure::new(format!("there is no store at {}", origin.path.display())));
     }
-    let serious: Vec<_> = source
-        .damage()
-        .into_iter()
-        .filter(|damage| !damage.harmless)
-        .collect();
+    let serious: Vec<_> = source.damage().into_iter().filter(|damage| !damage.harmless).collect();
     if !serious.is_empty() {
-        return Err(StoreError::Damaged {
-            path: origin.path,
-            damage: serious,
-        }
-        .into());
+        return Err(StoreError::Damaged { path: origin.path, damage: serious }.into());
     }
     require_state_dir(context.state_dir())?;
     let target = context.open_url(&args.to, Access::Write)?;
@@ -65,11 +54,7 @@ pub async fn run(args: &MigrateArgs, context: &mut Context<'_>) -> Result<Exit, 
     }
     let listing = source.list(&Query::all()).await?;
     context.screen.report_damage(&origin.path, &listing.damage);
-    let active = listing
-        .sessions
-        .iter()
-        .filter(|session| session.status.is_active())
-        .count();
+    let active = listing.sessions.iter().filter(|session| session.status.is_active()).count();
     let outcome = copy(listing.sessions, target.as_ref()).await?;
     report(&outcome, active, context)
 }
@@ -96,11 +81,7 @@ async fn copy(sessions: Vec<Session>, target: &dyn Store) -> Result<Outcome, Fai
 /// that the rule is about.
 async fn add(sessions: Vec<Session>, target: &dyn Store, outcome: &mut Outcome) -> Result<(), Failure> {
     let mut batch = Batch::new();
-    batch.changes = sessions
-        .iter()
-        .cloned()
-        .map(|session| Change::Insert(Box::new(session)))
-        .collect();
+    batch.changes = sessions.iter().cloned().map(|session| Change::Insert(Box::new(session))).collect();
     match target.commit(batch).await {
         Ok(_) => {
             outcome.added += sessions.len();
@@ -123,18 +104,13 @@ async fn add(sessions: Vec<Session>, target: &dyn Store, outcome: &mut Outcome) 
 }
 
 fn same_but_revision(a: &Session, b: &Session) -> bool {
-    *a == Session {
-        revision: a.revision,
-        ..b.clone()
-    }
+    *a == Session { revision: a.revision, ..b.clone() }
 }
 
 fn report(outcome: &Outcome, active: usize, context: &Context<'_>) -> Result<Exit, Failure> {
     let screen = &context.screen;
     for id in &outcome.differing {
-        screen.warn(&format!(
-            "session {id} differs in the target and was left as it is there"
-        ));
+        screen.warn(&format!("session {id} differs in the target and was left as it is there"));
     }
     for refused in &outcome.refused {
         screen.warn(&format!("not carried over: session {refused}"));
@@ -150,10 +126,7 @@ fn report(outcome: &Outcome, active: usize, context: &Context<'_>) -> Result<Exi
             "differing": outcome.differing, "refused": outcome.refused,
         }))?;
     } else {
-        screen.note(&format!(
-            "{} records added, {} were there already",
-            outcome.added, outcome.unchanged
-        ));
+        screen.note(&format!("{} records added, {} were there already", outcome.added, outcome.unchanged));
     }
     let whole = outcome.differing.is_empty() && outcome.refused.is_empty();
     Ok(if whole { Exit::Done } else { Exit::PartlyDone })

@@ -53,9 +53,7 @@ pub async fn run(args: &PsArgs, context: &mut Context<'_>) -> Result<Exit, Failu
     let query = query(args)?;
     let store = context.open_for_reading()?;
     let listing = store.list(&query).await?;
-    context
-        .screen
-        .report_damage(&store.describe().path, &listing.damage);
+    context.screen.report_damage(&store.describe().path, &listing.damage);
     let listed = probe_all(listing.sessions, context).await?;
     if context.screen.json {
         context.screen.document(&listed)?;
@@ -87,13 +85,7 @@ fn query(args: &PsArgs) -> Result<Query, Failure> {
 /// Asks the probe about those that are recorded as active. Where none is, no probe is needed.
 async fn probe_all(sessions: Vec<Session>, context: &Context<'_>) -> Result<Vec<Listed>, Failure> {
     if !sessions.iter().any(|session| session.status.is_active()) {
-        return Ok(sessions
-            .into_iter()
-            .map(|session| Listed {
-                session,
-                observed: None,
-            })
-            .collect());
+        return Ok(sessions.into_iter().map(|session| Listed { session, observed: None }).collect());
     }
     let (probe, here) = (context.open_probe()?, this_host());
     let mut listed = Vec::with_capacity(sessions.len());
@@ -109,9 +101,7 @@ fn say_that_there_are_none(args: &PsArgs, context: &Context<'_>) {
     match (filtered, args.all) {
         (true, _) => context.screen.note("no session fits"),
         (false, true) => context.screen.note("there are no sessions"),
-        (false, false) => context
-            .screen
-            .note("no session is running (`sexton ps -a` shows finished ones)"),
+        (false, false) => context.screen.note("no session is running (`sexton ps -a` shows finished ones)"),
     }
 }
 
@@ -127,11 +117,7 @@ fn table(listed: &[Listed], context: &Context<'_>) -> Table {
     ]);
     for Listed { session, observed } in listed {
         let active = session.status.is_active();
-        let pid = session
-            .process
-            .as_ref()
-            .filter(|_| active)
-            .map(|process| process.pid.to_string());
+        let pid = session.process.as_ref().filter(|_| active).map(|process| process.pid.to_string());
         table.row([
             session.id.as_str().into(),
             session.name.as_deref().unwrap_or_default().into(),
@@ -162,10 +148,7 @@ fn status_cell(status: Status, observed: Option<&Observed>) -> Cell {
 
 /// The command as one would type it, quoted only where that is needed.
 pub fn command_line(session: &Session) -> String {
-    let words = session
-        .command
-        .iter()
-        .map(|word| quoted(&word.display().to_string()));
+    let words = session.command.iter().map(|word| quoted(&word.display().to_string()));
     words.collect::<Vec<_>>().join(" ")
 }
 

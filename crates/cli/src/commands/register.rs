@@ -1,6 +1,6 @@
 //! `sexton register`: track a process that something else started.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rustix::process::geteuid;
@@ -45,15 +45,10 @@ pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, 
     session.command = details.command.into_iter().map(Into::into).collect();
     session.cwd = details.cwd.map(Into::into);
     session.process = Some(details.identity);
-    session.worktree = args.worktree.map(recorded_worktree).transpose()?;
+    session.worktree = args.worktree.as_deref().map(recorded_worktree).transpose()?;
     session.on_owner_death = OnOwnerDeath::Keep;
     if let Some(pid) = args.owner_pid {
-        session.owner = Some(
-            probe
-                .identify(pid)
-                .await
-                .map_err(|error| owner_failure(pid, &error))?,
-        );
+        session.owner = Some(probe.identify(pid).await.map_err(|error| owner_failure(pid, &error))?);
         session.on_owner_death = OnOwnerDeath::End;
     }
     let store = context.open_for_writing()?;
@@ -117,15 +112,12 @@ fn owner_failure(pid: u32, error: &ProbeError) -> Failure {
     Failure::new(format!("process {pid} cannot be the owner: {error}"))
 }
 
-fn recorded_worktree(path: PathBuf) -> Result<Worktree, Failure> {
+fn recorded_worktree(path: &Path) -> Result<Worktree, Failure> {
     let absolute = path
         .canonicalize()
         .map_err(|error| Failure::usage(format!("--worktree {}: {error}", path.display())))?;
     if !absolute.is_dir() {
-        return Err(Failure::usage(format!(
-            "--worktree {}: not a directory",
-            path.display()
-        )));
+        return Err(Failure::usage(format!("--worktree {}: not a directory", path.display())));
     }
     Ok(Worktree {
         path: absolute.into(),

@@ -40,14 +40,11 @@ pub async fn run(args: &RestoreArgs, context: &mut Context<'_>) -> Result<Exit, 
         });
         context.screen.document(&document)?;
     } else {
-        context.screen.note(&format!(
-            "{} records restored, {} unfinished ones kept",
-            restored.restored, restored.kept
-        ));
+        context
+            .screen
+            .note(&format!("{} records restored, {} unfinished ones kept", restored.restored, restored.kept));
         if let Some(before) = before {
-            context
-                .screen
-                .note(&format!("the records as they were before: {}", before.display()));
+            context.screen.note(&format!("the records as they were before: {}", before.display()));
         }
     }
     Ok(Exit::Done)

@@ -57,14 +57,8 @@ fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&
     add("status", Some(session.status.to_string()));
     add("seen", observed.map(seen));
     add("exit", session.exit.as_ref().map(ending));
-    add(
-        "command",
-        Some(command_line(session)).filter(|command| !command.is_empty()),
-    );
-    add(
-        "directory",
-        session.cwd.as_ref().map(|cwd| cwd.display().to_string()),
-    );
+    add("command", Some(command_line(session)).filter(|command| !command.is_empty()));
+    add("directory", session.cwd.as_ref().map(|cwd| cwd.display().to_string()));
     add("process", session.process.as_ref().map(process));
     add("supervisor", session.supervisor.as_ref().map(process));
     add("owner", session.owner.as_ref().map(process));
@@ -91,10 +85,7 @@ fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&
         add("because", recovery.evidence.clone());
         add("rescue", recovery.rescue_ref.clone());
     }
-    add(
-        "log",
-        session.log.as_ref().map(|log| log.path.display().to_string()),
-    );
+    add("log", session.log.as_ref().map(|log| log.path.display().to_string()));
     lines
 }
 

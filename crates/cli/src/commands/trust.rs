@@ -19,21 +19,15 @@ pub struct TrustArgs {}
 /// Trusts the file as it is now.
 pub fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     let Some(file) = load_repo_file()? else {
-        return Err(Failure::new(format!(
-            "there is no {REPO_FILE} at the root of a repository around here"
-        )));
+        return Err(Failure::new(format!("there is no {REPO_FILE} at the root of a repository around here")));
     };
     let state_dir = context.trust_dir();
     require_state_dir(state_dir)?;
     trust::trust(state_dir, &file).map_err(|error| {
-        Failure::new(format!(
-            "cannot remember the trust in {}: {error}",
-            state_dir.display()
-        ))
+        Failure::new(format!("cannot remember the trust in {}: {error}", state_dir.display()))
     })?;
-    context.screen.note(&format!(
-        "{} may now set everything, as long as it does not change",
-        file.path.display()
-    ));
+    context
+        .screen
+        .note(&format!("{} may now set everything, as long as it does not change", file.path.display()));
     Ok(Exit::Done)
 }

@@ -99,20 +99,12 @@ impl Screen {
 
     /// The exit code that damage seen on the way calls for.
     pub fn exit_of_damage(&self) -> Exit {
-        if self.damaged {
-            Exit::StoreUnusable
-        } else {
-            Exit::Done
-        }
+        if self.damaged { Exit::StoreUnusable } else { Exit::Done }
     }
 
     /// Says why the command failed.
     pub fn fail(&self, failure: &Failure) -> Exit {
-        self.say(&format!(
-            "{} {}",
-            self.err.paint(Tone::Error, "error:"),
-            failure.message
-        ));
+        self.say(&format!("{} {}", self.err.paint(Tone::Error, "error:"), failure.message));
         if let Some(hint) = &failure.hint {
             self.hint(hint);
         }
@@ -128,9 +120,7 @@ impl Screen {
 /// The width that tables are cut to: the terminal's, or `COLUMNS` where a script asks for one. A pipe
 /// gets everything.
 fn table_width(is_terminal: bool) -> Option<usize> {
-    let asked = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok());
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     asked.or_else(|| if is_terminal { terminal() } else { None })
 }

@@ -31,9 +31,7 @@ impl Style {
     /// Colour where `is_terminal`, unless `NO_COLOR` is set.
     pub fn when(is_terminal: bool) -> Style {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Style {
-            colour: is_terminal && !refused,
-        }
+        Style { colour: is_terminal && !refused }
     }
 
     /// `text` in the colour of its meaning.
@@ -64,10 +62,7 @@ mod tests {
 
     #[test]
     fn colour_is_only_where_it_is_wanted() {
-        assert_eq!(
-            Style { colour: true }.paint(Tone::Good, "yes"),
-            "\x1b[32myes\x1b[0m"
-        );
+        assert_eq!(Style { colour: true }.paint(Tone::Good, "yes"), "\x1b[32myes\x1b[0m");
         assert_eq!(Style { colour: false }.paint(Tone::Good, "yes"), "yes");
         assert_eq!(Style { colour: true }.paint(Tone::Plain, "yes"), "yes");
     }

@@ -14,18 +14,12 @@ pub struct Column {
 impl Column {
     /// A column that is always shown whole.
     pub fn fixed(heading: &'static str) -> Column {
-        Column {
-            heading,
-            shrinks: false,
-        }
+        Column { heading, shrinks: false }
     }
 
     /// A column that is cut where there is no room.
     pub fn shrinking(heading: &'static str) -> Column {
-        Column {
-            heading,
-            shrinks: true,
-        }
+        Column { heading, shrinks: true }
     }
 }
 
@@ -38,10 +32,7 @@ pub struct Cell {
 impl Cell {
     /// A cell in the colour of its meaning.
     pub fn toned(tone: Tone, text: &str) -> Cell {
-        Cell {
-            text: printable(text),
-            tone,
-        }
+        Cell { text: printable(text), tone }
     }
 }
 
@@ -66,10 +57,7 @@ const MIN_WIDTH: usize = 8;
 impl Table {
     /// An empty table.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Table {
-        Table {
-            columns: columns.into_iter().collect(),
-            rows: Vec::new(),
-        }
+        Table { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
     /// Adds a row with a cell for each column.
@@ -176,16 +164,9 @@ mod tests {
     }
 
     fn sample() -> Table {
-        let mut table = Table::new([
-            Column::fixed("ID"),
-            Column::fixed("NAME"),
-            Column::shrinking("COMMAND"),
-        ]);
-        table.row([
-            "a1b2".into(),
-            "".into(),
-            "claude -p 'work on the parser until it is done'".into(),
-        ]);
+        let mut table =
+            Table::new([Column::fixed("ID"), Column::fixed("NAME"), Column::shrinking("COMMAND")]);
+        table.row(["a1b2".into(), "".into(), "claude -p 'work on the parser until it is done'".into()]);
         table.row(["c3d4".into(), "".into(), "sh".into()]);
         table
     }

@@ -124,9 +124,7 @@ pub enum ConfigError {
 }
 
 fn suggestion(nearest: Option<&&'static str>) -> String {
-    nearest
-        .map(|key| format!(" (did you mean `{key}`?)"))
-        .unwrap_or_default()
+    nearest.map(|key| format!(" (did you mean `{key}`?)")).unwrap_or_default()
 }
 
 type Values = BTreeMap<&'static str, toml::Value>;
@@ -141,24 +139,10 @@ pub(super) struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     pub(super) fn new(layers: &'a Layers, known: &'static [SettingInfo]) -> Result<Self, ConfigError> {
-        let user = layers
-            .user
-            .as_ref()
-            .map(|file| flatten(file, known))
-            .transpose()?;
-        let repo = layers
-            .repo
-            .as_ref()
-            .map(|layer| flatten(&layer.file, known))
-            .transpose()?;
+        let user = layers.user.as_ref().map(|file| flatten(file, known)).transpose()?;
+        let repo = layers.repo.as_ref().map(|layer| flatten(&layer.file, known)).transpose()?;
         let (user, repo) = (user.unwrap_or_default(), repo.unwrap_or_default());
-        Ok(Resolver {
-            layers,
-            known,
-            user,
-            repo,
-            ignored: RefCell::default(),
-        })
+        Ok(Resolver { layers, known, user, repo, ignored: RefCell::default() })
     }
 
     /// The strongest layer's value for `key`. Weaker layers are read all the same, so that a mistake in
@@ -168,11 +152,7 @@ impl<'a> Resolver<'a> {
         key: &'static str,
         default: impl FnOnce() -> Result<T, ConfigError>,
     ) -> Result<Setting<T>, ConfigError> {
-        let info = self
-            .known
-            .iter()
-            .find(|info| info.key == key)
-            .expect("a declared key");
+        let info = self.known.iter().find(|info| info.key == key).expect("a declared key");
         let mut found = None;
         if let Some((file, value)) = self.layers.user.as_ref().zip(self.user.get(key)) {
             found = Some(read_file_value(info, file, value)?);
@@ -180,10 +160,7 @@ impl<'a> Resolver<'a> {
         if let Some((repo, value)) = self.layers.repo.as_ref().zip(self.repo.get(key)) {
             let setting = read_file_value(info, &repo.file, value)?;
             if info.needs_trust && !repo.trusted {
-                self.ignored.borrow_mut().push(IgnoredKey {
-                    path: repo.file.path.clone(),
-                    key,
-                });
+                self.ignored.borrow_mut().push(IgnoredKey { path: repo.file.path.clone(), key });
             } else {
                 found = Some(setting);
             }
@@ -196,15 +173,7 @@ impl<'a> Resolver<'a> {
         for (_, flag, text) in self.layers.flags.iter().filter(|(flagged, ..)| *flagged == key) {
             found = Some(read_text(info, Origin::Flag(flag), text)?);
         }
-        found.map_or_else(
-            || {
-                Ok(Setting {
-                    value: default()?,
-                    origin: Origin::Default,
-                })
-            },
-            Ok,
-        )
+        found.map_or_else(|| Ok(Setting { value: default()?, origin: Origin::Default }), Ok)
     }
 
     pub(super) fn into_ignored(self) -> Vec<IgnoredKey> {
@@ -236,20 +205,15 @@ fn read_file_value<T: SettingValue>(
 }
 
 fn bad_value<T: SettingValue>(info: &SettingInfo, origin: Origin, value: String) -> ConfigError {
-    ConfigError::BadValue {
-        origin,
-        key: info.key,
-        value,
-        expected: T::EXPECTED,
-    }
+    ConfigError::BadValue { origin, key: info.key, value, expected: T::EXPECTED }
 }
 
 /// A file's values by their dotted keys. A table that is not itself a key is walked into.
 fn flatten(file: &FileLayer, known: &'static [SettingInfo]) -> Result<Values, ConfigError> {
-    let table: toml::Table = file.text.parse().map_err(|source| ConfigError::Syntax {
-        path: file.path.clone(),
-        source: Box::new(source),
-    })?;
+    let table: toml::Table = file
+        .text
+        .parse()
+        .map_err(|source| ConfigError::Syntax { path: file.path.clone(), source: Box::new(source) })?;
     let mut values = Values::new();
     let mut pending: Vec<_> = table.into_iter().collect();
     while let Some((key, value)) = pending.pop() {
@@ -260,19 +224,11 @@ fn flatten(file: &FileLayer, known: &'static [SettingInfo]) -> Result<Values, Co
         let section = format!("{key}.");
         match value {
             toml::Value::Table(inner) if known.iter().any(|info| info.key.starts_with(&section)) => {
-                pending.extend(
-                    inner
-                        .into_iter()
-                        .map(|(name, value)| (format!("{section}{name}"), value)),
-                );
+                pending.extend(inner.into_iter().map(|(name, value)| (format!("{section}{name}"), value)));
             }
             _ => {
                 let nearest = nearest_key(&key, known);
-                return Err(ConfigError::UnknownKey {
-                    path: file.path.clone(),
-                    key,
-                    nearest,
-                });
+                return Err(ConfigError::UnknownKey { path: file.path.clone(), key, nearest });
             }
         }
     }

@@ -79,10 +79,7 @@ macro_rules! settings {
 
 /// Keeps the first path that is resolved, which is the state directory.
 fn remember_state_dir(state_dir: &mut PathBuf, value: &dyn Any) {
-    if let Some(path) = value
-        .downcast_ref::<PathBuf>()
-        .filter(|_| state_dir.as_os_str().is_empty())
-    {
+    if let Some(path) = value.downcast_ref::<PathBuf>().filter(|_| state_dir.as_os_str().is_empty()) {
         state_dir.clone_from(path);
     }
 }
@@ -131,13 +128,7 @@ settings! {
 /// `$XDG_STATE_HOME/sexton`, else `~/.local/state/sexton`. A relative variable is ignored, as the XDG
 /// specification asks.
 fn default_state_dir(layers: &Layers) -> Result<PathBuf, ConfigError> {
-    let absolute = |name| {
-        layers
-            .env
-            .get(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let absolute = |name| layers.env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|base| base.join("sexton"))

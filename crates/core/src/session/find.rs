@@ -51,10 +51,7 @@ pub async fn find_session(store: &dyn Store, text: &str) -> Result<Session, Find
         1 => Ok(sessions.remove(0)),
         _ => Err(FindError::Ambiguous {
             prefix: text.to_owned(),
-            matches: sessions
-                .into_iter()
-                .map(|session| session.id.to_string())
-                .collect(),
+            matches: sessions.into_iter().map(|session| session.id.to_string()).collect(),
         }),
     }
 }

@@ -50,14 +50,8 @@ impl FromStr for SessionId {
 
     fn from_str(text: &str) -> Result<Self, InvalidSessionId> {
         let fits = (1..=MAX_LENGTH).contains(&text.len());
-        let plain = text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-        if fits && plain {
-            Ok(SessionId(text.to_owned()))
-        } else {
-            Err(InvalidSessionId(text.to_owned()))
-        }
+        let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+        if fits && plain { Ok(SessionId(text.to_owned())) } else { Err(InvalidSessionId(text.to_owned())) }
     }
 }
 
@@ -69,9 +63,7 @@ impl fmt::Display for SessionId {
 
 impl<'de> Deserialize<'de> for SessionId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -110,23 +102,10 @@ mod tests {
 
     #[test]
     fn anything_that_could_leave_a_directory_is_refused() {
-        for text in [
-            "",
-            "../../etc",
-            "a/b",
-            ".",
-            "a b",
-            "a\0b",
-            "é",
-            "a\n",
-            &"x".repeat(65),
-        ] {
+        for text in ["", "../../etc", "a/b", ".", "a b", "a\0b", "é", "a\n", &"x".repeat(65)] {
             assert!(text.parse::<SessionId>().is_err(), "{text:?} was accepted");
             let json = serde_json::to_string(text).unwrap();
-            assert!(
-                serde_json::from_str::<SessionId>(&json).is_err(),
-                "{text:?} was deserialised"
-            );
+            assert!(serde_json::from_str::<SessionId>(&json).is_err(), "{text:?} was deserialised");
         }
     }
 }

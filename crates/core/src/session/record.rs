@@ -262,22 +262,12 @@ pub enum ExitReason {
 impl Exit {
     /// An exit by itself, with `code`.
     pub fn exited(code: i32) -> Exit {
-        Exit {
-            code: Some(code),
-            signal: None,
-            reason: ExitReason::Exited,
-            extra: Map::new(),
-        }
+        Exit { code: Some(code), signal: None, reason: ExitReason::Exited, extra: Map::new() }
     }
 
     /// An end by `signal`, sent by somebody else.
     pub fn signalled(signal: i32) -> Exit {
-        Exit {
-            code: None,
-            signal: Some(signal),
-            reason: ExitReason::Signalled,
-            extra: Map::new(),
-        }
+        Exit { code: None, signal: Some(signal), reason: ExitReason::Signalled, extra: Map::new() }
     }
 
     /// The status that this end gives a session.
@@ -402,9 +392,7 @@ impl Session {
                     Err(RecordError::NewerSchema { found })
                 }
                 _ => Err(other.err().map_or_else(
-                    || RecordError::NewerSchema {
-                        found: u64::from(SCHEMA_VERSION) + 1,
-                    },
+                    || RecordError::NewerSchema { found: u64::from(SCHEMA_VERSION) + 1 },
                     RecordError::Malformed,
                 )),
             },
@@ -460,13 +448,9 @@ mod tests {
         document["exit"] = json!({"code": 1, "reason": "exited", "core_dumped": false});
         let written: Value =
             serde_json::from_str(&Session::from_json(&document.to_string()).unwrap().to_json()).unwrap();
-        for pointer in [
-            "/invented/deep/1",
-            "/process/colour",
-            "/worktree/sparse",
-            "/loop/mood",
-            "/exit/core_dumped",
-        ] {
+        for pointer in
+            ["/invented/deep/1", "/process/colour", "/worktree/sparse", "/loop/mood", "/exit/core_dumped"]
+        {
             assert_eq!(written.pointer(pointer), document.pointer(pointer), "{pointer}");
         }
     }
@@ -474,10 +458,7 @@ mod tests {
     #[test]
     fn every_field_is_written_even_where_it_is_null() {
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
-        let host = Host {
-            machine_id: "m".into(),
-            hostname: "h".into(),
-        };
+        let host = Host { machine_id: "m".into(), hostname: "h".into() };
         let session = Session::new("abcd1234abcd1234".parse().unwrap(), host, now);
         insta::assert_snapshot!(serde_json::to_string_pretty(&session).unwrap());
     }
@@ -509,12 +490,7 @@ mod tests {
         assert_eq!(Exit::exited(0).status(), Status::Completed);
         assert_eq!(Exit::exited(3).status(), Status::Failed);
         assert_eq!(Exit::signalled(15).status(), Status::Failed);
-        let exit = |reason| Exit {
-            code: None,
-            signal: None,
-            reason,
-            extra: Map::new(),
-        };
+        let exit = |reason| Exit { code: None, signal: None, reason, extra: Map::new() };
         assert_eq!(exit(ExitReason::Timeout).status(), Status::TimedOut);
         assert_eq!(exit(ExitReason::Stopped).status(), Status::Stopped);
         assert_eq!(exit(ExitReason::OwnerDead).status(), Status::Orphaned);

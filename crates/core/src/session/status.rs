@@ -123,10 +123,7 @@ mod tests {
     #[test]
     fn an_unknown_status_lists_the_known_ones() {
         let message = "runing".parse::<Status>().unwrap_err().to_string();
-        assert!(
-            message.contains("`runing`") && message.contains("cleanup_failed"),
-            "{message}"
-        );
+        assert!(message.contains("`runing`") && message.contains("cleanup_failed"), "{message}");
     }
 
     #[test]
@@ -140,20 +137,10 @@ mod tests {
 
     #[test]
     fn a_recorded_outcome_is_not_replaced_by_another() {
-        for from in [
-            Status::Completed,
-            Status::Failed,
-            Status::Stopped,
-            Status::TimedOut,
-            Status::Orphaned,
-        ] {
-            for next in [
-                Status::Completed,
-                Status::Failed,
-                Status::Stopped,
-                Status::TimedOut,
-                Status::Orphaned,
-            ] {
+        for from in [Status::Completed, Status::Failed, Status::Stopped, Status::TimedOut, Status::Orphaned] {
+            for next in
+                [Status::Completed, Status::Failed, Status::Stopped, Status::TimedOut, Status::Orphaned]
+            {
                 assert_eq!(from.can_become(next), from == next, "{from} → {next}");
             }
         }

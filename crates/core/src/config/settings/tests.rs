@@ -12,20 +12,11 @@ fn home() -> Layers {
 }
 
 fn file(text: &str) -> FileLayer {
-    FileLayer {
-        path: "/etc/sexton.toml".into(),
-        text: text.to_owned(),
-    }
+    FileLayer { path: "/etc/sexton.toml".into(), text: text.to_owned() }
 }
 
 fn repo(text: &str, trusted: bool) -> RepoLayer {
-    RepoLayer {
-        file: FileLayer {
-            path: "/repo/.sexton.toml".into(),
-            text: text.to_owned(),
-        },
-        trusted,
-    }
+    RepoLayer { file: FileLayer { path: "/repo/.sexton.toml".into(), text: text.to_owned() }, trusted }
 }
 
 fn error(layers: &Layers) -> String {
@@ -35,14 +26,8 @@ fn error(layers: &Layers) -> String {
 #[test]
 fn the_defaults_need_nothing_but_a_home() {
     let config = Config::resolve(&home()).unwrap();
-    assert_eq!(
-        config.state_dir.value,
-        PathBuf::from("/home/ann/.local/state/sexton")
-    );
-    assert_eq!(
-        config.store_url.value.0,
-        "sqlite:/home/ann/.local/state/sexton/sessions.db"
-    );
+    assert_eq!(config.state_dir.value, PathBuf::from("/home/ann/.local/state/sexton"));
+    assert_eq!(config.store_url.value.0, "sqlite:/home/ann/.local/state/sexton/sessions.db");
     assert_eq!(config.state_dir.origin, Origin::Default);
 }
 
@@ -50,16 +35,10 @@ fn the_defaults_need_nothing_but_a_home() {
 fn xdg_state_home_beats_home_where_it_is_absolute() {
     let mut layers = home();
     layers.env.insert("XDG_STATE_HOME".into(), "/state".into());
-    assert_eq!(
-        Config::resolve(&layers).unwrap().state_dir.value,
-        PathBuf::from("/state/sexton")
-    );
+    assert_eq!(Config::resolve(&layers).unwrap().state_dir.value, PathBuf::from("/state/sexton"));
     layers.env.insert("XDG_STATE_HOME".into(), "relative".into());
     let config = Config::resolve(&layers).unwrap();
-    assert_eq!(
-        config.state_dir.value,
-        PathBuf::from("/home/ann/.local/state/sexton")
-    );
+    assert_eq!(config.state_dir.value, PathBuf::from("/home/ann/.local/state/sexton"));
 }
 
 #[test]
@@ -78,18 +57,13 @@ fn each_layer_beats_the_one_before_and_is_named_as_the_origin() {
     assert_eq!(Config::resolve(&layers).unwrap().probe.value, "env");
     layers.flags.push(("probe", "--probe", "flag".into()));
     let probe = Config::resolve(&layers).unwrap().probe;
-    assert_eq!(
-        (probe.value.as_str(), probe.origin),
-        ("flag", Origin::Flag("--probe"))
-    );
+    assert_eq!((probe.value.as_str(), probe.origin), ("flag", Origin::Flag("--probe")));
 }
 
 #[test]
 fn the_default_store_lies_in_the_state_dir_wherever_that_is() {
     let mut layers = home();
-    layers
-        .flags
-        .push(("state_dir", "--state-dir", "/elsewhere".into()));
+    layers.flags.push(("state_dir", "--state-dir", "/elsewhere".into()));
     let config = Config::resolve(&layers).unwrap();
     assert_eq!(config.store_url.value.0, "sqlite:/elsewhere/sessions.db");
     assert_eq!(config.store_url.origin, Origin::Default);
@@ -115,16 +89,8 @@ fn an_untrusted_repository_sets_only_what_is_harmless() {
 
 #[test]
 fn an_unknown_key_names_the_nearest_one() {
-    let unknown = |text| {
-        error(&Layers {
-            user: Some(file(text)),
-            ..home()
-        })
-    };
-    assert_eq!(
-        unknown("prob = 1"),
-        "/etc/sexton.toml: unknown key `prob` (did you mean `probe`?)"
-    );
+    let unknown = |text| error(&Layers { user: Some(file(text)), ..home() });
+    assert_eq!(unknown("prob = 1"), "/etc/sexton.toml: unknown key `prob` (did you mean `probe`?)");
     assert_eq!(
         unknown("[store]\ndurabilty = 1"),
         "/etc/sexton.toml: unknown key `store.durabilty` (did you mean `store.durability`?)"
@@ -138,36 +104,21 @@ fn an_unknown_key_names_the_nearest_one() {
 
 #[test]
 fn a_bad_value_names_its_key_its_place_and_what_was_expected() {
-    let layers = Layers {
-        user: Some(file("[store]\ndurability = \"maybe\"")),
-        ..home()
-    };
+    let layers = Layers { user: Some(file("[store]\ndurability = \"maybe\"")), ..home() };
     assert_eq!(
         error(&layers),
         "/etc/sexton.toml: `store.durability` is `\"maybe\"` but must be `power` or `process`"
     );
     let mut layers = home();
     layers.env.insert("SEXTON_STATE_DIR".into(), "here".into());
-    assert_eq!(
-        error(&layers),
-        "$SEXTON_STATE_DIR: `state_dir` is `here` but must be an absolute path"
-    );
-    layers = Layers {
-        user: Some(file("[backup]\nkeep = -1")),
-        ..home()
-    };
-    assert_eq!(
-        error(&layers),
-        "/etc/sexton.toml: `backup.keep` is `-1` but must be a whole number"
-    );
+    assert_eq!(error(&layers), "$SEXTON_STATE_DIR: `state_dir` is `here` but must be an absolute path");
+    layers = Layers { user: Some(file("[backup]\nkeep = -1")), ..home() };
+    assert_eq!(error(&layers), "/etc/sexton.toml: `backup.keep` is `-1` but must be a whole number");
 }
 
 #[test]
 fn a_mistake_in_a_file_is_found_even_where_a_flag_covers_it() {
-    let mut layers = Layers {
-        user: Some(file("probe = 7")),
-        ..home()
-    };
+    let mut layers = Layers { user: Some(file("probe = 7")), ..home() };
     layers.flags.push(("probe", "--probe", "linux".into()));
     assert!(error(&layers).contains("`probe`"));
 }
@@ -175,10 +126,7 @@ fn a_mistake_in_a_file_is_found_even_where_a_flag_covers_it() {
 #[test]
 fn broken_toml_names_its_file() {
     assert_eq!(
-        error(&Layers {
-            user: Some(file("= nothing")),
-            ..home()
-        }),
+        error(&Layers { user: Some(file("= nothing")), ..home() }),
         "/etc/sexton.toml: not valid TOML"
     );
 }
