@@ -56,9 +56,9 @@ pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, 
     let committed = store.commit(Batch::new().insert(session.clone())).await?;
     session.revision = committed.revision;
     if context.screen.json {
-        context.screen.document(&session)?
+        context.screen.document(&session)?;
     } else {
-        context.screen.line(id.as_str())?
+        context.screen.line(id.as_str())?;
     }
     Ok(Exit::Done)
 }
