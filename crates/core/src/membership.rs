@@ -62,6 +62,9 @@ pub struct Claim<'a> {
     pub supervisor: Anchor,
     /// What its control group holds.
     pub contained: HashSet<u32>,
+    /// Processes that were proved members before, and are still the same. A parent that has ended since
+    /// may have been the only other evidence.
+    pub known: HashSet<u32>,
 }
 
 /// Why a process is a member. It is what a probe proves again.
@@ -73,6 +76,8 @@ pub enum Evidence {
     Cookie,
     /// It is in the session's control group.
     Contained,
+    /// It was proved a member before.
+    Known,
     /// It carries no cookie, and its nearest ancestor that belongs to anybody belongs to the session.
     Descent,
 }
@@ -122,6 +127,7 @@ struct Index<'a> {
     by_doubtful_command: HashMap<u32, Vec<usize>>,
     by_anchor: HashMap<u32, Vec<usize>>,
     by_container: HashMap<u32, Vec<usize>>,
+    by_known_member: HashMap<u32, Vec<usize>>,
 }
 
 impl<'a> Index<'a> {
@@ -133,6 +139,7 @@ impl<'a> Index<'a> {
             by_doubtful_command: HashMap::new(),
             by_anchor: HashMap::new(),
             by_container: HashMap::new(),
+            by_known_member: HashMap::new(),
         };
         for (number, claim) in claims.iter().enumerate() {
             index.by_cookie.entry(claim.session.as_str()).or_default().push(number);
@@ -141,6 +148,10 @@ impl<'a> Index<'a> {
             }
             if let Anchor::Doubtful(pid) = claim.command {
                 index.by_doubtful_command.entry(pid).or_default().push(number);
+            }
+            for pid in &claim.known {
+                index.by_known_member.entry(*pid).or_default().push(number);
+                index.by_anchor.entry(*pid).or_default().push(number);
             }
             for pid in [claim.command, claim.supervisor].into_iter().filter_map(Anchor::present) {
                 index.by_anchor.entry(pid).or_default().push(number);
@@ -169,6 +180,7 @@ impl<'a> Index<'a> {
             }
             Cookie::Absent | Cookie::Unreadable => {
                 add(named(&self.by_container, &process.pid), || Standing::Member(Evidence::Contained));
+                add(named(&self.by_known_member, &process.pid), || Standing::Member(Evidence::Known));
                 let (certain, doubtful) = self.ancestry(process);
                 add(&certain, || Standing::Member(Evidence::Descent));
                 add(&doubtful, || Standing::Doubtful);
@@ -239,6 +251,7 @@ mod tests {
             command: Anchor::Present(command),
             supervisor: Anchor::Present(supervisor),
             contained: HashSet::new(),
+            known: HashSet::new(),
         }
     }
 
@@ -301,6 +314,17 @@ mod tests {
         claim.contained = HashSet::from([30, 31, 32]);
         let roster = &assign(&seen, &[claim])[0];
         assert_eq!(roster.members, [(30, Evidence::Contained), (31, Evidence::Contained)]);
+    }
+
+    #[test]
+    fn once_a_member_always_a_member_and_its_children_too_until_it_joins_another_session() {
+        let seen = [plain(40, 1), plain(41, 40), closed(42, 1), carrying(43, 1, "b")];
+        let a = id("a");
+        let mut claim = claim(&a, 11, 10);
+        claim.known = HashSet::from([40, 42, 43]);
+        let roster = &assign(&seen, &[claim])[0];
+        let expected = [(40, Evidence::Known), (41, Evidence::Descent), (42, Evidence::Known)];
+        assert_eq!(roster.members, expected);
     }
 
     #[test]

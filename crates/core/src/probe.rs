@@ -52,6 +52,57 @@ pub trait ProcessProbe: Send + Sync {
     /// Ends every member of every group. All of them share one grace period; a group is done when two
     /// scans in a row find nobody. Processes named in `policy.spare` are never signalled.
     async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError>;
+
+    /// Makes a control group that will hold a session, beside those of others and never inside one.
+    fn contain(&self, session: &SessionId, limits: &Limits) -> Result<Contained, ProbeError> {
+        let _ = (session, limits);
+        Err(ProbeError::Unsupported { probe: self.name(), why: "it makes no control groups".to_owned() })
+    }
+
+    /// Removes a session's control group, where it is empty and still the recorded one. One that cannot
+    /// be removed is found again as a stray.
+    fn release(&self, cgroup: &Cgroup) {
+        let _ = cgroup;
+    }
+}
+
+/// More generations than any process tree has.
+const MAX_GENERATIONS: usize = 1000;
+
+/// The process `pid` and its ancestors, the nearest first, as far as they can be followed.
+pub async fn lineage(probe: &dyn ProcessProbe, pid: u32) -> Result<Vec<ProcessIdentity>, ProbeError> {
+    let mut line = Vec::new();
+    let mut next = Some(pid);
+    while let Some(pid) = next.filter(|_| line.len() < MAX_GENERATIONS) {
+        match probe.describe(pid).await {
+            Ok(details) => {
+                next = details.parent.filter(|parent| *parent != 0);
+                line.push(details.identity);
+            }
+            // The line ends where it cannot be followed: what is above may not be read by us.
+            Err(ProbeError::Gone { .. } | ProbeError::Denied { .. }) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(line)
+}
+
+/// What a session may use at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory, in bytes.
+    pub memory_max: Option<u64>,
+    /// Processes.
+    pub pids_max: Option<u64>,
+}
+
+/// A control group that was made for a session.
+#[derive(Debug)]
+pub struct Contained {
+    /// As the record keeps it.
+    pub cgroup: Cgroup,
+    /// Its directory, into which a process can be forked.
+    pub directory: std::os::fd::OwnedFd,
 }
 
 /// What a probe can promise.

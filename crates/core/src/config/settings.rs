@@ -2,9 +2,10 @@
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::layers::{ConfigError, IgnoredKey, Layers, Resolver, Setting};
-use super::value::{SettingValue, StoreUrl};
+use super::value::{ByteSize, Containment, OrOff, SettingValue, StoreUrl};
 use crate::plugin::AUTO;
 use crate::store::Durability;
 
@@ -115,6 +116,41 @@ settings! {
         needs_trust: false,
         summary: "How processes are seen: `auto`, or the name of a probe.",
         default: |_, _| Ok(AUTO.to_owned()),
+    }
+    contain: Containment {
+        key: "contain",
+        env: None,
+        needs_trust: false,
+        summary: "How a session's processes are held together: `auto`, `cgroup` or `tree`.",
+        default: |_, _| Ok(Containment::Auto),
+    }
+    owner_grace: Duration {
+        key: "owner.grace",
+        env: None,
+        needs_trust: false,
+        summary: "How long a session whose owner died waits to be adopted before it is ended.",
+        default: |_, _| Ok(Duration::from_secs(10)),
+    }
+    stop_grace: Duration {
+        key: "stop.grace",
+        env: None,
+        needs_trust: false,
+        summary: "How long processes have to end before they are killed.",
+        default: |_, _| Ok(Duration::from_secs(5)),
+    }
+    log_max_bytes: OrOff<ByteSize> {
+        key: "log.max_bytes",
+        env: None,
+        needs_trust: false,
+        summary: "How much of a log is kept, or `off`; the oldest part goes first.",
+        default: |_, _| Ok(OrOff(Some(ByteSize(64 << 20)))),
+    }
+    notify_command: OrOff<String> {
+        key: "notify.command",
+        env: None,
+        needs_trust: true,
+        summary: "A shell command to run when a session ends, or `off`.",
+        default: |_, _| Ok(OrOff(None)),
     }
     backup_keep: usize {
         key: "backup.keep",

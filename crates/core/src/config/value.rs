@@ -1,7 +1,11 @@
 //! The kinds of values that a setting can have, from text and from TOML, and back.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::duration::{format_duration, parse_duration};
 use crate::store::Durability;
 
 /// A value that can be written in a file, in the environment and as a flag.
@@ -77,6 +81,109 @@ impl SettingValue for usize {
     }
 }
 
+impl SettingValue for Duration {
+    const EXPECTED: &'static str = "a duration such as `250ms`, `5s`, `30m`, `12h` or `7d`";
+
+    fn from_text(text: &str) -> Option<Self> {
+        parse_duration(text).ok()
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        format_duration(*self).into()
+    }
+}
+
+/// A setting that can be switched off: `off`, or a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrOff<T>(pub Option<T>);
+
+impl SettingValue for OrOff<ByteSize> {
+    const EXPECTED: &'static str = "`off`, or a size such as `64MiB`";
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text == "off" {
+            Some(OrOff(None))
+        } else {
+            ByteSize::from_text(text).map(|size| OrOff(Some(size)))
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.0.map_or_else(|| "off".into(), |size| size.to_json())
+    }
+}
+
+impl SettingValue for OrOff<String> {
+    const EXPECTED: &'static str = "`off`, or a command";
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text == "off" { Some(OrOff(None)) } else { String::from_text(text).map(|text| OrOff(Some(text))) }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.0.clone().unwrap_or_else(|| "off".to_owned()).into()
+    }
+}
+
+/// A number of bytes, written with its unit: `512KiB`, `64MiB`, `2GiB`, or bare bytes as `4096B`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteSize(pub u64);
+
+const BYTE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl SettingValue for ByteSize {
+    const EXPECTED: &'static str = "a size such as `512KiB`, `64MiB` or `2GiB`";
+
+    fn from_text(text: &str) -> Option<Self> {
+        let (number, factor) =
+            BYTE_UNITS.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
+        let number: u64 = number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())??;
+        number.checked_mul(factor).map(ByteSize)
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        let fits = |factor: u64| self.0.is_multiple_of(factor);
+        let (unit, factor) =
+            BYTE_UNITS.into_iter().find(|(_, factor)| fits(*factor)).unwrap_or(BYTE_UNITS[3]);
+        format!("{}{unit}", self.0 / factor).into()
+    }
+}
+
+/// How a session's processes are held together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Containment {
+    /// A control group where one can be made, else the tree.
+    #[default]
+    Auto,
+    /// A control group; an error where none can be made.
+    Cgroup,
+    /// Cookie and descent alone.
+    Tree,
+}
+
+impl SettingValue for Containment {
+    const EXPECTED: &'static str = "`auto`, `cgroup` or `tree`";
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Containment::Auto),
+            "cgroup" => Some(Containment::Cgroup),
+            "tree" => Some(Containment::Tree),
+            _ => None,
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        match self {
+            Containment::Auto => "auto",
+            Containment::Cgroup => "cgroup",
+            Containment::Tree => "tree",
+        }
+        .into()
+    }
+}
+
 impl SettingValue for Durability {
     const EXPECTED: &'static str = "`power` or `process`";
 
@@ -94,5 +201,21 @@ impl SettingValue for Durability {
             Durability::Process => "process",
         }
         .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_needs_its_unit_and_reads_back() {
+        for (text, bytes) in [("64MiB", 64 << 20), ("512KiB", 512 << 10), ("2GiB", 2 << 30), ("100B", 100)] {
+            assert_eq!(ByteSize::from_text(text), Some(ByteSize(bytes)));
+            assert_eq!(ByteSize(bytes).to_json(), text);
+        }
+        for text in ["64", "MiB", "-1MiB", "1.5GiB", "64MB", "99999999999999GiB"] {
+            assert_eq!(ByteSize::from_text(text), None, "{text}");
+        }
     }
 }

@@ -270,6 +270,20 @@ impl Exit {
         Exit { code: None, signal: Some(signal), reason: ExitReason::Signalled, extra: Map::new() }
     }
 
+    /// The same end, of a session that was being ended for `reason`: that is what it is remembered for,
+    /// whatever code its command made of the signal.
+    #[must_use]
+    pub fn because(self, reason: Option<EndingReason>) -> Exit {
+        let reason = match reason {
+            None => return self,
+            Some(EndingReason::Stopped) => ExitReason::Stopped,
+            Some(EndingReason::Timeout) => ExitReason::Timeout,
+            Some(EndingReason::OwnerDead) => ExitReason::OwnerDead,
+            Some(EndingReason::Recovered) => ExitReason::Unknown,
+        };
+        Exit { reason, ..self }
+    }
+
     /// The status that this end gives a session.
     pub fn status(&self) -> Status {
         match (self.reason, self.code) {

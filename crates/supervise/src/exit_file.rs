@@ -1,0 +1,107 @@
+//! The exit file: how a session ended, kept until a store can be written.
+//!
+//! All of them lie in one directory, `<state-dir>/exits/`, which is empty nearly always: finding none is
+//! one look.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sexton_core::session::Exit;
+use sexton_core::store::update_session;
+use sexton_core::{Session, SessionId, Store, StoreError, Time};
+use sexton_durable::{create_private_dir, replace_file};
+
+/// How one session ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExitFile {
+    /// The session.
+    pub session: SessionId,
+    /// Its end.
+    pub exit: Exit,
+    /// When that was seen.
+    pub finished_at: Time,
+}
+
+impl ExitFile {
+    /// Puts what the file says into the record, unless an end is recorded already.
+    pub fn apply(&self, session: &mut Session) -> bool {
+        let unrecorded = session.finished_at.is_none();
+        session.finish(self.exit.clone(), self.finished_at);
+        unrecorded
+    }
+}
+
+/// The exit files of a state directory.
+#[derive(Clone, Debug)]
+pub struct PendingExits {
+    directory: PathBuf,
+}
+
+impl PendingExits {
+    /// Those of `state_dir`.
+    pub fn of(state_dir: &Path) -> PendingExits {
+        PendingExits { directory: state_dir.join("exits") }
+    }
+
+    /// Writes one, durably.
+    pub fn write(&self, exit: &ExitFile) -> io::Result<()> {
+        create_private_dir(&self.directory)?;
+        replace_file(&self.path(&exit.session), |file| file.write_all(&serde_json::to_vec(exit)?))
+    }
+
+    /// The exit file of one session. One that cannot be read is an error: it is the only witness.
+    pub fn load(&self, session: &SessionId) -> io::Result<Option<ExitFile>> {
+        match fs::read(self.path(session)) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The sessions that have one.
+    pub fn list(&self) -> io::Result<Vec<SessionId>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut sessions = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            // Temporary files of a writer that was killed begin with a dot and are no id.
+            let id = name.to_str().and_then(|name| name.strip_suffix(".json")).and_then(|id| id.parse().ok());
+            sessions.extend(id);
+        }
+        Ok(sessions)
+    }
+
+    /// Commits every exit file whose session this store knows, and removes it once that is durable.
+    /// Returns the sessions it did that for.
+    pub fn commit(&self, store: &dyn Store) -> Result<Vec<SessionId>, StoreError> {
+        let failed = |action, path: &Path, source| StoreError::Io { action, path: path.to_owned(), source };
+        let mut committed = Vec::new();
+        let pending = self.list().map_err(|error| failed("cannot list", &self.directory, error))?;
+        for id in pending {
+            let path = self.path(&id);
+            let loaded = self.load(&id).map_err(|error| failed("cannot read", &path, error))?;
+            let Some(exit) = loaded else { continue };
+            let known = pollster::block_on(update_session(store, &id, |session| exit.apply(session)))?;
+            if known.is_none() {
+                // Another store over the same state directory knows it.
+                continue;
+            }
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed("cannot remove", &path, error));
+                }
+                _ => committed.push(id),
+            }
+        }
+        Ok(committed)
+    }
+
+    fn path(&self, session: &SessionId) -> PathBuf {
+        self.directory.join(format!("{session}.json"))
+    }
+}

@@ -1,0 +1,157 @@
+//! Linux: pidfd, signalfd, inotify, subreaper, control groups, holes in files.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open, set_child_subreaper};
+
+/// Signals that arrive through a descriptor instead of interrupting the program.
+pub struct SignalPipe {
+    fd: OwnedFd,
+}
+
+impl SignalPipe {
+    /// Blocks `signals` for this thread, and opens the descriptor through which they arrive. The caller
+    /// has no other thread, or those would still be interrupted.
+    #[allow(unsafe_code, reason = "signal masks and signalfd have no safe interface")]
+    pub fn open(signals: &[i32]) -> io::Result<SignalPipe> {
+        // SAFETY: the set is initialised by sigemptyset before anything reads it; every pointer is to a
+        // local; signalfd returns a new descriptor that nobody else owns.
+        unsafe {
+            let mut set = std::mem::zeroed::<libc::sigset_t>();
+            libc::sigemptyset(&raw mut set);
+            for signal in signals {
+                libc::sigaddset(&raw mut set, *signal);
+            }
+            check(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+            let fd = check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
+            Ok(SignalPipe { fd: OwnedFd::from_raw_fd(fd) })
+        }
+    }
+
+    /// The next signal that arrived, or `None`.
+    #[allow(unsafe_code, reason = "the structure that signalfd fills is plain memory")]
+    pub fn take(&self) -> io::Result<Option<i32>> {
+        // SAFETY: the structure is plain numbers, for which zero is valid, and read fills at most its size.
+        let (got, info) = unsafe {
+            let mut info = std::mem::zeroed::<libc::signalfd_siginfo>();
+            let size = size_of::<libc::signalfd_siginfo>();
+            (libc::read(self.fd.as_raw_fd(), (&raw mut info).cast(), size), info)
+        };
+        match got {
+            -1 => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                error => Err(error),
+            },
+            _ => Ok(i32::try_from(info.ssi_signo).ok()),
+        }
+    }
+
+    /// The descriptor to wait on.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Waits for the end of a process that need not be a child.
+pub(crate) struct ExitWatch {
+    pidfd: OwnedFd,
+}
+
+impl ExitWatch {
+    /// Watches whoever has `pid` now; `None` where nobody has. The caller proves afterwards who it is:
+    /// the handle stays with that process, whatever becomes of the number.
+    pub(crate) fn open(pid: u32) -> io::Result<Option<ExitWatch>> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid else { return Ok(None) };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Some(ExitWatch { pidfd })),
+            Err(Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// Says once that a file was written to.
+pub(crate) struct GrowthWatch {
+    inotify: OwnedFd,
+}
+
+impl GrowthWatch {
+    pub(crate) fn open() -> io::Result<GrowthWatch> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(GrowthWatch { inotify })
+    }
+
+    /// Asks to be told of the next write, once. A busy writer pays for one event, not for each write.
+    pub(crate) fn arm(&self, path: &Path) -> io::Result<()> {
+        inotify::add_watch(&self.inotify, path, WatchFlags::MODIFY | WatchFlags::ONESHOT)?;
+        Ok(())
+    }
+
+    /// Takes what has been said so far.
+    pub(crate) fn drain(&self) {
+        let mut buffer = [0; 4096];
+        while rustix::io::read(&self.inotify, &mut buffer).is_ok_and(|read| read > 0) {}
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
+
+/// What process listings call this process.
+pub(crate) fn name_process(name: &CStr) {
+    // A name is a courtesy: nothing depends on it.
+    let _ = rustix::thread::set_name(name);
+}
+
+/// Whoever loses its parent inside the session becomes our child: nobody slips away to init.
+pub(crate) fn become_subreaper() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Forks into a control group: the child is never outside of it, not for an instant.
+///
+/// # Safety
+/// As for `fork`: the caller has a single thread.
+#[allow(unsafe_code, reason = "clone3 has no wrapper")]
+pub(crate) unsafe fn fork_into(cgroup: BorrowedFd<'_>) -> i64 {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    // SAFETY: plain numbers, for which zero is valid.
+    let mut arguments = unsafe { std::mem::zeroed::<libc::clone_args>() };
+    arguments.flags = CLONE_INTO_CGROUP;
+    arguments.exit_signal = u64::from(libc::SIGCHLD.unsigned_abs());
+    arguments.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());
+    // SAFETY: without a stack of its own and without CLONE_VM this is a fork.
+    unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<libc::clone_args>()) }
+}
+
+/// Frees what the file holds before `offset`; every offset after it stays as it was.
+pub(crate) fn free_before(file: &File, offset: u64) -> io::Result<()> {
+    Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, offset)?)
+}
+
+/// Where the data at or after `offset` begins: behind a hole, if there is one.
+pub(crate) fn first_data_from(file: &File, offset: u64) -> io::Result<u64> {
+    match seek(file, SeekFrom::Data(offset)) {
+        Ok(data) => Ok(data),
+        // Nothing but a hole up to the end, or a file system without holes.
+        Err(Errno::NXIO | Errno::INVAL) => Ok(offset),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,276 @@
+//! The shim's life from the open gate to the recorded end.
+
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use sexton_core::probe::{EndPolicy, Group};
+use sexton_core::session::{Cgroup, EndingReason, Exit, ExitReason, OnOwnerDeath};
+use sexton_core::{ProcessIdentity, ProcessProbe, Session};
+
+use super::gate::{NotExecuted, Step};
+use super::outlook::{Event, Outlook, OwnerWatch};
+use super::recorder::Recorder;
+use super::trim::Trim;
+use crate::control::Ready;
+use crate::plan::Plan;
+
+/// How long to wait, after SIGKILL, for the kernel to let go of a process.
+pub(crate) const KILL_WAIT: Duration = Duration::from_secs(5);
+
+/// One session, seen by its shim.
+pub(crate) struct Life {
+    plan: Plan,
+    probe: Box<dyn ProcessProbe>,
+    outlook: Outlook,
+    recorder: Recorder,
+    log: File,
+    process: ProcessIdentity,
+    supervisor: ProcessIdentity,
+    cgroup: Option<Cgroup>,
+    /// When its time is up.
+    deadline: Option<Instant>,
+    /// When an orphan that nobody adopted is ended.
+    orphaned_until: Option<Instant>,
+    trim: Option<Trim>,
+    /// Why it is being ended, once that is decided.
+    ending: Option<EndingReason>,
+}
+
+impl Life {
+    pub(crate) fn new(
+        plan: Plan,
+        probe: Box<dyn ProcessProbe>,
+        outlook: Outlook,
+        log: File,
+        ready: &Ready,
+    ) -> Life {
+        // Split output is meant to be read by a program that keeps up; only the one log is bounded.
+        let trim = plan.log_max_bytes.filter(|_| plan.stderr_path.is_none()).map(Trim::to);
+        Life {
+            recorder: Recorder::of(&plan),
+            deadline: plan.timeout.map(|timeout| Instant::now() + timeout),
+            orphaned_until: None,
+            ending: None,
+            process: ready.process.clone(),
+            supervisor: ready.supervisor.clone(),
+            cgroup: ready.cgroup.clone(),
+            plan,
+            probe,
+            outlook,
+            log,
+            trim,
+        }
+    }
+
+    /// The start came to nothing: makes sure that no record says otherwise.
+    pub(crate) fn give_up(&mut self) -> io::Result<()> {
+        self.reap_command_for_good();
+        self.release_cgroup();
+        self.recorder.record_never_started()
+    }
+
+    /// The command could not be executed: records that.
+    pub(crate) fn record_exec_failure(&mut self, failure: &NotExecuted) -> io::Result<()> {
+        self.reap_command_for_good();
+        self.release_cgroup();
+        let missing = failure.step == Step::Execute && failure.errno == libc::ENOENT;
+        let exit = Exit { reason: ExitReason::ExecFailed, ..Exit::exited(if missing { 127 } else { 126 }) };
+        self.recorder.record_end(&exit, None, Timestamp::now().into())
+    }
+
+    /// Waits for the command, and records its end.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        if let Some(owner) = self.plan.owner.clone() {
+            self.watch_owner(&owner);
+        }
+        if self.trim.is_some() {
+            self.outlook.watch_log(self.plan.log_path.as_path())?;
+        }
+        let status = self.wait_for_command()?;
+        let finished_at = Timestamp::now().into();
+        self.end_leftovers();
+        self.release_cgroup();
+        let exit = exit_of(status);
+        self.recorder.record_end(&exit, self.ending, finished_at)?;
+        self.recorder.notify(self.plan.notify.as_ref(), &exit);
+        Ok(())
+    }
+
+    fn wait_for_command(&mut self) -> io::Result<WaitStatus> {
+        loop {
+            if let Some(status) = self.reap()? {
+                return Ok(status);
+            }
+            for event in self.outlook.wait(self.next_moment())? {
+                match event {
+                    Event::ChildEnded => {}
+                    Event::ReadAgain => self.read_again(),
+                    Event::OwnerGone => self.begin_orphanhood(),
+                    Event::LogGrew => self.trim.iter_mut().for_each(|trim| trim.plan(Instant::now())),
+                }
+            }
+            self.do_what_is_due();
+        }
+    }
+
+    fn next_moment(&self) -> Option<Instant> {
+        let trim = self.trim.as_ref().and_then(Trim::due);
+        [self.deadline, self.orphaned_until, trim].into_iter().flatten().min()
+    }
+
+    fn do_what_is_due(&mut self) {
+        let now = Instant::now();
+        if self.trim.as_ref().is_some_and(|trim| trim.is_due(now)) {
+            self.trim_log();
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.deadline = None;
+            self.end(EndingReason::Timeout);
+        }
+        if self.orphaned_until.is_some_and(|until| until <= now) {
+            self.orphaned_until = None;
+            self.end_unless_adopted();
+        }
+    }
+
+    fn trim_log(&mut self) {
+        let trimmed = self.trim.as_mut().map_or(Ok(()), |trim| trim.apply(&self.log));
+        let watched = self.outlook.watch_log(self.plan.log_path.as_path());
+        if trimmed.is_err() || watched.is_err() {
+            // A file system without holes, or a log that was removed: it grows as it would without us.
+            self.trim = None;
+        }
+    }
+
+    fn watch_owner(&mut self, owner: &ProcessIdentity) {
+        self.orphaned_until = None;
+        match self.outlook.watch_owner(self.probe.as_ref(), owner) {
+            OwnerWatch::Watched | OwnerWatch::Unknowable => {}
+            OwnerWatch::Gone => self.begin_orphanhood(),
+        }
+    }
+
+    fn begin_orphanhood(&mut self) {
+        self.outlook.forget_owner();
+        if self.plan.on_owner_death == OnOwnerDeath::End {
+            self.orphaned_until = Some(Instant::now() + self.plan.owner_grace);
+        }
+    }
+
+    /// Somebody says that the record changed: it may have another owner now.
+    fn read_again(&mut self) {
+        if let Some(session) = self.recorder.load() {
+            self.follow_record(&session);
+        }
+    }
+
+    fn end_unless_adopted(&mut self) {
+        let recorded = self.recorder.load();
+        let before = self.plan.owner.clone();
+        if let Some(session) = recorded {
+            self.follow_record(&session);
+        }
+        let adopted = self.plan.owner != before || self.plan.on_owner_death == OnOwnerDeath::Keep;
+        if !adopted {
+            self.orphaned_until = None;
+            self.end(EndingReason::OwnerDead);
+        }
+    }
+
+    fn follow_record(&mut self, session: &Session) {
+        self.plan.on_owner_death = session.on_owner_death;
+        if self.plan.owner == session.owner {
+            return;
+        }
+        self.plan.owner.clone_from(&session.owner);
+        self.orphaned_until = None;
+        match &session.owner {
+            Some(owner) => self.watch_owner(owner),
+            None => self.outlook.forget_owner(),
+        }
+    }
+
+    /// Ends the session, unless somebody else has decided to already: then theirs is the reason.
+    fn end(&mut self, reason: EndingReason) {
+        let decided = self.recorder.claim_ending(reason);
+        self.ending = Some(decided);
+        self.terminate_members();
+    }
+
+    fn terminate_members(&self) {
+        let group = Group {
+            session: self.plan.session.clone(),
+            process: Some(self.process.clone()),
+            supervisor: Some(self.supervisor.clone()),
+            cgroup: self.cgroup.clone(),
+        };
+        let policy = EndPolicy {
+            grace: self.plan.stop_grace,
+            first_signal: libc::SIGINT,
+            kill_wait: KILL_WAIT,
+            spare: Vec::new(),
+        };
+        // What cannot be ended now is found by recovery: its record is not finished before it is gone.
+        let _ = pollster::block_on(self.probe.terminate(&[group], &policy));
+    }
+
+    /// Ends what the command left behind. Whoever loses its parent in here becomes our child, so having
+    /// no child proves that nobody is left, without looking at a single process.
+    fn end_leftovers(&mut self) {
+        if self.has_children() || !cfg!(target_os = "linux") {
+            self.terminate_members();
+            self.has_children();
+        }
+    }
+
+    /// Reaps whoever has ended, and says whether anybody is left.
+    fn has_children(&self) -> bool {
+        loop {
+            match waitpid(None, WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Reaps whoever has ended; the command's status, if it was among them.
+    fn reap(&self) -> io::Result<Option<WaitStatus>> {
+        loop {
+            match waitpid(None, WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if is(pid, self.process.pid) => return Ok(Some(status)),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for the process at the gate, which is leaving.
+    fn reap_command_for_good(&self) {
+        let pid = i32::try_from(self.process.pid).ok().and_then(Pid::from_raw);
+        while let Err(Errno::INTR) = waitpid(pid, WaitOptions::empty()) {}
+    }
+
+    fn release_cgroup(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            self.probe.release(cgroup);
+        }
+    }
+}
+
+fn is(pid: Pid, number: u32) -> bool {
+    u32::try_from(pid.as_raw_nonzero().get()) == Ok(number)
+}
+
+fn exit_of(status: WaitStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::exited(code),
+        (None, Some(signal)) => Exit::signalled(signal),
+        (None, None) => Exit { reason: ExitReason::Unknown, code: None, ..Exit::exited(0) },
+    }
+}

@@ -1,0 +1,159 @@
+//! The shim: one small process per session that waits for the command and records its end.
+
+mod gate;
+mod life;
+mod outlook;
+mod program;
+mod recorder;
+mod trim;
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use sexton_core::config::Containment;
+use sexton_core::plugin::Registry;
+use sexton_core::probe::{Contained, Limits};
+use sexton_core::{OsText, ProcessProbe};
+
+use crate::control::{Control, FromShim, FromStarter, Ready};
+use crate::plan::Plan;
+use crate::platform::{become_subreaper, ignore_signals, name_process};
+use gate::{Gated, Streams, fork_at_gate};
+use life::Life;
+use outlook::Outlook;
+use program::Program;
+
+/// The hidden word that makes this program the shim.
+pub(crate) const SHIM_WORD: &str = "__shim";
+
+/// What the kernel calls the process; at most 15 characters.
+const PROCESS_NAME: &core::ffi::CStr = c"sexton-shim";
+
+/// Whether this process was executed as a shim. Asked before any argument is parsed.
+pub fn is_shim() -> bool {
+    std::env::args_os().nth(1).is_some_and(|word| word == SHIM_WORD)
+}
+
+/// The whole life of a shim. Its control channel is its standard output; what becomes the command's
+/// standard input is its own.
+pub fn shim_main() -> ExitCode {
+    match take_control().and_then(live) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn take_control() -> io::Result<Control> {
+    let channel: OwnedFd = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    Ok(Control::over(UnixStream::from(channel)))
+}
+
+fn live(mut control: Control) -> io::Result<()> {
+    // Nobody may end the shim by accident; it ends when its session has.
+    ignore_signals(&[libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGPIPE]);
+    // Its own session, so that no terminal and no process group of its starter reaches it. Refused only
+    // where that is so already.
+    let _ = rustix::process::setsid();
+    name_process(PROCESS_NAME);
+    let Some(plan) = control.receive::<Plan>()? else { return Ok(()) };
+    let prepared = Prepared::make(&plan);
+    let (mut life, gated, ready) = match prepared.and_then(|prepared| prepared.fork(plan)) {
+        Ok(forked) => forked,
+        Err(error) => return control.send(&FromShim::Failed { why: error.to_string() }),
+    };
+    control.send(&FromShim::Ready(Box::new(ready)))?;
+    match control.receive::<FromStarter>() {
+        Ok(Some(FromStarter::Recorded)) => {}
+        // The starter is gone, or could not record the session: the command must never run.
+        _ => {
+            drop(gated);
+            return life.give_up();
+        }
+    }
+    match gated.open()? {
+        Ok(()) => {
+            let told = control.send(&FromShim::Executed);
+            drop((control, told));
+            life.wait()
+        }
+        Err(failure) => {
+            let outcome = life.record_exec_failure(&failure);
+            let doing = failure.step.doing().to_owned();
+            // Where the starter is gone by now, the record says the same.
+            let _ = control.send(&FromShim::NotExecuted { errno: failure.errno, doing });
+            outcome
+        }
+    }
+}
+
+/// Everything that can fail before there is a process.
+struct Prepared {
+    program: Program,
+    directory: CString,
+    log: File,
+    stderr: Option<File>,
+    probe: Box<dyn ProcessProbe>,
+    contained: Option<Contained>,
+}
+
+impl Prepared {
+    fn make(plan: &Plan) -> io::Result<Prepared> {
+        let registry = Registry::linked().map_err(io::Error::other)?;
+        let probe = registry.open_probe(&plan.probe).map_err(io::Error::other)?;
+        Ok(Prepared {
+            program: Program::prepare(plan).map_err(io::Error::other)?,
+            directory: CString::new(plan.cwd.as_os_str().as_bytes()).map_err(io::Error::other)?,
+            log: open_log(&plan.log_path)?,
+            stderr: plan.stderr_path.as_ref().map(open_log).transpose()?,
+            contained: contain(plan, probe.as_ref())?,
+            probe,
+        })
+    }
+
+    fn fork(self, plan: Plan) -> io::Result<(Life, Gated, Ready)> {
+        become_subreaper()?;
+        let outlook = Outlook::open()?;
+        let stdout = self.log.as_fd();
+        let streams = Streams {
+            stdin: rustix::stdio::stdin(),
+            stdout,
+            stderr: self.stderr.as_ref().map_or(stdout, AsFd::as_fd),
+        };
+        let cgroup = self.contained.as_ref().map(|contained| contained.directory.as_fd());
+        let gated = fork_at_gate(&self.program, &self.directory, &streams, cgroup)?;
+        // The command has its own copy; ours would keep a terminal or a pipe open for as long as we live.
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+        let identify = |pid| pollster::block_on(self.probe.identify(pid)).map_err(io::Error::other);
+        let ready = Ready {
+            process: identify(gated.pid)?,
+            supervisor: identify(std::process::id())?,
+            cgroup: self.contained.map(|contained| contained.cgroup),
+        };
+        let life = Life::new(plan, self.probe, outlook, self.log, &ready);
+        Ok((life, gated, ready))
+    }
+}
+
+/// The control group of the session, where one is wanted and can be made.
+fn contain(plan: &Plan, probe: &dyn ProcessProbe) -> io::Result<Option<Contained>> {
+    if plan.containment == Containment::Tree {
+        return Ok(None);
+    }
+    let limits = Limits { memory_max: plan.memory_max, pids_max: plan.pids_max };
+    match probe.contain(&plan.session, &limits) {
+        Ok(contained) => Ok(Some(contained)),
+        Err(_) if plan.containment == Containment::Auto && limits == Limits::default() => Ok(None),
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+fn open_log(path: &OsText) -> io::Result<File> {
+    OpenOptions::new().append(true).read(true).create(true).mode(0o600).open(path.as_path())
+}

@@ -1,0 +1,167 @@
+//! How the shim writes: always within a limit, and never losing an end. Where the store cannot be written
+//! in time, the exit file keeps what it would have said.
+
+use std::io;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sexton_core::plugin::{Registry, StoreOptions};
+use sexton_core::probe::COOKIE;
+use sexton_core::session::{Ending, EndingReason, Exit, ExitReason, Recovery, WorktreeOutcome};
+use sexton_core::store::{Access, update_session};
+use sexton_core::{OsText, Session, Store, Time};
+
+use crate::exit_file::{ExitFile, PendingExits};
+use crate::plan::Plan;
+use crate::session_dir::SessionDir;
+
+/// How long the store may take before the exit file is written instead.
+const STORE_WAIT: Duration = Duration::from_secs(2);
+
+/// How long to pause when neither store nor exit file can be written: a full disk may have room again.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often that is tried; a day's worth.
+const RETRIES: usize = 17_280;
+
+/// Writes for one session.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    plan: Plan,
+}
+
+impl Recorder {
+    pub(crate) fn of(plan: &Plan) -> Recorder {
+        Recorder { plan: plan.clone() }
+    }
+
+    /// The record as it stands, or `None` where it cannot be read in time.
+    pub(crate) fn load(&self) -> Option<Session> {
+        let recorder = self.clone();
+        within(STORE_WAIT, move || {
+            let store = recorder.open(Access::Read)?;
+            pollster::block_on(store.load(&recorder.plan.session)).map_err(io::Error::other)
+        })
+        .ok()?
+    }
+
+    /// Says that the session is being ended, and why. If somebody said so before, theirs is the reason.
+    pub(crate) fn claim_ending(&self, reason: EndingReason) -> EndingReason {
+        let recorder = self.clone();
+        let claimed = within(STORE_WAIT, move || {
+            recorder.update(|session| {
+                let free = session.ending.is_none() && session.status.is_active();
+                if free {
+                    let (by, at) = ("supervisor".to_owned(), Timestamp::now().into());
+                    session.ending = Some(Ending { reason, by, at, extra: serde_json::Map::new() });
+                }
+                free
+            })
+        });
+        let recorded = claimed.ok().flatten().and_then(|session| session.ending);
+        recorded.map_or(reason, |ending| ending.reason)
+    }
+
+    /// Records how the session ended: in the store, or where that takes too long in the exit file.
+    pub(crate) fn record_end(
+        &self,
+        exit: &Exit,
+        ending: Option<EndingReason>,
+        finished_at: Time,
+    ) -> io::Result<()> {
+        for _ in 0..RETRIES {
+            let recorder = self.clone();
+            let in_store = exit.clone();
+            let committed = within(STORE_WAIT, move || {
+                recorder.update(|session| {
+                    let unrecorded = session.finished_at.is_none();
+                    let reason = session.ending.as_ref().map(|ending| ending.reason).or(ending);
+                    finish(session, in_store.clone(), reason, finished_at);
+                    unrecorded
+                })
+            });
+            if committed.is_ok() {
+                return Ok(());
+            }
+            let exit = exit.clone().because(ending);
+            let kept = ExitFile { session: self.plan.session.clone(), exit, finished_at };
+            if PendingExits::of(&self.plan.state_dir).write(&kept).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(RETRY_PAUSE);
+        }
+        Err(io::Error::other("the end of the session could not be recorded"))
+    }
+
+    /// Makes sure that no record says that the session runs; one that was never written stays unwritten.
+    pub(crate) fn record_never_started(&self) -> io::Result<()> {
+        let exit = Exit { reason: ExitReason::NeverStarted, code: None, ..Exit::exited(0) };
+        if self.load().is_none() {
+            // Nothing points to these files.
+            SessionDir::of(&self.plan.state_dir, &self.plan.session).remove()?;
+        }
+        self.record_end(&exit, None, Timestamp::now().into())
+    }
+
+    /// Tells the user's program that the session has ended.
+    pub(crate) fn notify(&self, command: Option<&OsText>, exit: &Exit) {
+        let Some(command) = command else { return };
+        let status = self.load().map(|session| session.status);
+        let code = exit.code.map(|code| code.to_string()).unwrap_or_default();
+        // It runs on its own: neither its end nor its failure is the session's business.
+        let _ = Command::new("sh")
+            .arg("-c")
+            .arg(command.as_os_str())
+            .env_remove(COOKIE)
+            .env("SEXTON_ENDED_SESSION", self.plan.session.as_str())
+            .env("SEXTON_ENDED_STATUS", status.map_or("", |status| status.as_str()))
+            .env("SEXTON_ENDED_CODE", code)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+    }
+
+    fn update(&self, change: impl FnMut(&mut Session) -> bool + Send) -> io::Result<Option<Session>> {
+        let store = self.open(Access::Write)?;
+        pollster::block_on(update_session(store.as_ref(), &self.plan.session, change))
+            .map_err(io::Error::other)
+    }
+
+    fn open(&self, access: Access) -> io::Result<Box<dyn Store>> {
+        let registry = Registry::linked().map_err(io::Error::other)?;
+        let (plugin, path) = registry.require_store(&self.plan.store_url).map_err(io::Error::other)?;
+        let options = StoreOptions { path, access, durability: self.plan.durability() };
+        (plugin.open)(&options).map_err(io::Error::other)
+    }
+}
+
+/// Puts the end into the record. An orphan's worktree is left to the next recovery.
+fn finish(session: &mut Session, exit: Exit, reason: Option<EndingReason>, finished_at: Time) {
+    session.finish(exit.because(reason), finished_at);
+    if reason == Some(EndingReason::OwnerDead) && session.recovery.is_none() {
+        let owner = session.owner.as_ref().map(|owner| format!("its owner, process {}, is gone", owner.pid));
+        session.recovery = Some(Recovery {
+            cause: "owner_dead".to_owned(),
+            evidence: owner,
+            rescue_ref: None,
+            worktree: session.worktree.as_ref().map(|_| WorktreeOutcome::Pending),
+            extra: serde_json::Map::new(),
+        });
+    }
+}
+
+/// Does `work` on a thread of its own and waits for it, but not longer than `limit`. What hangs (a lock
+/// that a stopped process holds) is left behind; this process ends soon after.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    std::thread::Builder::new().spawn(move || {
+        let _ = sender.send(work());
+    })?;
+    receiver.recv_timeout(limit).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}

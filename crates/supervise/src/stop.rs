@@ -1,0 +1,177 @@
+//! Stopping sessions: many at once in one grace period, with or without a living shim.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use sexton_core::probe::{EndPolicy, Ended, Group, Survivor, lineage};
+use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
+use sexton_core::store::update_session;
+use sexton_core::{
+    Batch, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
+};
+
+use crate::exit_file::PendingExits;
+use crate::wait::{Watched, wait_for_all, watch_process};
+
+/// How long a shim may take to record an end after its session's processes are gone: its own wait for
+/// the store, and a little more.
+const SHIM_WAIT: Duration = Duration::from_secs(4);
+
+/// How sessions are stopped.
+#[derive(Clone, Debug)]
+pub struct StopPolicy {
+    /// How long they have.
+    pub grace: Duration,
+    /// What they are told first.
+    pub first_signal: i32,
+    /// How long to wait for the kernel after SIGKILL.
+    pub kill_wait: Duration,
+}
+
+/// What became of one session.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    /// Its record afterwards.
+    pub session: Session,
+    /// Whether it had ended before.
+    pub had_ended: bool,
+    /// Processes that could not be ended.
+    pub survivors: Vec<Survivor>,
+}
+
+/// Why stopping failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The probe.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// Waiting.
+    #[error("cannot wait for processes")]
+    Wait(#[from] io::Error),
+}
+
+/// How often a claim starts over after a lost race before it gives up.
+const CLAIM_ATTEMPTS: usize = 100;
+
+/// Stops every session of `ids`. All of them share one grace period. Returns when their processes are
+/// gone and their ends are recorded, in the order asked for.
+///
+/// Where the caller itself is inside one of them, it and its ancestors are ended last, after the outcome
+/// is recorded; the caller is left to end by itself.
+pub async fn stop_sessions(
+    store: &dyn Store,
+    probe: &dyn ProcessProbe,
+    exits: &PendingExits,
+    ids: &[SessionId],
+    policy: &StopPolicy,
+    clock: fn() -> Time,
+) -> Result<Vec<Stopped>, StopError> {
+    let claimed = claim(store, ids, clock()).await?;
+    let (ended, active): (Vec<_>, Vec<_>) =
+        claimed.into_iter().partition(|session| !session.status.is_active());
+    let groups: Vec<_> = active.iter().map(Group::of).collect();
+    let me = lineage(probe, std::process::id()).await?;
+    let reports =
+        if groups.is_empty() { Vec::new() } else { probe.terminate(&groups, &policy.sparing(&me)).await? };
+    wait_for_shims(probe, &active, &reports)?;
+    exits.commit(store)?;
+    let mut stopped: Vec<_> = ended
+        .into_iter()
+        .map(|session| Stopped { session, had_ended: true, survivors: Vec::new() })
+        .collect();
+    for (session, report) in active.into_iter().zip(&reports) {
+        let survivors = report.survivors.clone();
+        let session = if survivors.is_empty() { record(store, session, clock()).await? } else { session };
+        stopped.push(Stopped { session, had_ended: false, survivors });
+    }
+    end_own_ancestors(probe, &groups, &reports, &me, policy).await?;
+    stopped.sort_by_key(|stopped| ids.iter().position(|id| *id == stopped.session.id));
+    Ok(stopped)
+}
+
+impl StopPolicy {
+    fn sparing(&self, spare: &[ProcessIdentity]) -> EndPolicy {
+        EndPolicy {
+            grace: self.grace,
+            first_signal: self.first_signal,
+            kill_wait: self.kill_wait,
+            spare: spare.to_vec(),
+        }
+    }
+}
+
+/// Says in every record that is still active that it is being stopped, all in one commit.
+async fn claim(store: &dyn Store, ids: &[SessionId], now: Time) -> Result<Vec<Session>, StoreError> {
+    for attempt in 1.. {
+        let mut sessions = Vec::new();
+        let mut batch = Batch::new();
+        for id in ids {
+            let Some(mut session) = store.load(id).await? else { continue };
+            if session.status.is_active() && session.ending.is_none() {
+                let (reason, by) = (EndingReason::Stopped, "stop".to_owned());
+                session.ending = Some(Ending { reason, by, at: now, extra: serde_json::Map::new() });
+                batch = batch.replace(session.clone());
+            }
+            sessions.push(session);
+        }
+        match store.commit(batch).await {
+            Ok(_) => return Ok(sessions),
+            Err(StoreError::Conflict { .. }) if attempt < CLAIM_ATTEMPTS => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("the loop above has no end")
+}
+
+/// Waits for those shims that can finish now: whose session has nobody left.
+fn wait_for_shims(probe: &dyn ProcessProbe, sessions: &[Session], reports: &[Ended]) -> io::Result<()> {
+    let empty = |report: &&Ended| report.survivors.is_empty() && report.spared.is_empty();
+    let done = reports.iter().filter(empty).map(|report| &report.session);
+    let done: BTreeSet<_> = done.collect();
+    let supervisors = sessions
+        .iter()
+        .filter(|session| done.contains(&session.id))
+        .filter_map(|session| session.supervisor.as_ref());
+    let watches: Vec<_> = supervisors
+        .filter_map(|supervisor| match watch_process(probe, supervisor) {
+            Watched::Alive(watch) => Some(watch),
+            Watched::Gone | Watched::Unknown(_) => None,
+        })
+        .collect();
+    wait_for_all(&watches, Some(Instant::now() + SHIM_WAIT))?;
+    Ok(())
+}
+
+/// Records the end where no shim did.
+async fn record(store: &dyn Store, session: Session, now: Time) -> Result<Session, StoreError> {
+    let exit = Exit { code: None, reason: ExitReason::Stopped, ..Exit::exited(0) };
+    let recorded = update_session(store, &session.id, |session| {
+        let unrecorded = session.finished_at.is_none();
+        let reason = session.ending.as_ref().map(|ending| ending.reason);
+        session.finish(exit.clone().because(reason), now);
+        unrecorded
+    });
+    Ok(recorded.await?.unwrap_or(session))
+}
+
+/// Ends what was spared, but for the caller itself.
+async fn end_own_ancestors(
+    probe: &dyn ProcessProbe,
+    groups: &[Group],
+    reports: &[Ended],
+    me: &[ProcessIdentity],
+    policy: &StopPolicy,
+) -> Result<(), ProbeError> {
+    let spared = |group: &&Group| {
+        reports.iter().any(|report| report.session == group.session && !report.spared.is_empty())
+    };
+    let groups: Vec<_> = groups.iter().filter(spared).cloned().collect();
+    if !groups.is_empty() {
+        probe.terminate(&groups, &policy.sparing(me.get(..1).unwrap_or_default())).await?;
+    }
+    Ok(())
+}
