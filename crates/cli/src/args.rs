@@ -38,10 +38,18 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Start a session
+    Run(commands::run::RunArgs),
     /// List sessions
     Ps(commands::ps::PsArgs),
     /// Show one record, whole
     Show(commands::show::ShowArgs),
+    /// Print a session's output
+    Logs(commands::logs::LogsArgs),
+    /// Block until sessions end
+    Wait(commands::wait::WaitArgs),
+    /// End sessions, with every process of theirs
+    Stop(commands::stop::StopArgs),
     /// Track a process that something else started
     Register(commands::register::RegisterArgs),
     /// Record the end of a registered session

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use sexton_core::config::Config;
-use sexton_core::plugin::{Registry, StoreOptions};
-use sexton_core::store::{Access, Durability};
+use sexton_core::plugin::{Registry, StoreOptions, StorePlugin};
+use sexton_core::store::Access;
 use sexton_core::{ProcessProbe, Store, StoreError, Time};
+use sexton_supervise::PendingExits;
 
 use crate::args::GlobalArgs;
 use crate::failure::Failure;
@@ -53,13 +54,42 @@ impl<'a> Context<'a> {
     /// Opens the configured store for writing. A damaged one is refused here, before anything else is
     /// done that would have to be recorded.
     pub fn open_for_writing(&mut self) -> Result<Box<dyn Store>, Failure> {
-        require_state_dir(&self.config.state_dir.value)?;
-        let store = self.open_store_as_it_is(Access::Write)?;
-        let (harmless, serious): (Vec<_>, Vec<_>) =
-            store.damage().into_iter().partition(|damage| damage.harmless);
-        let path = store.describe().path;
-        self.screen.report_damage(&path, &harmless);
-        if serious.is_empty() { Ok(store) } else { Err(StoreError::Damaged { path, damage: serious }.into()) }
+        let store = (self.writable_store()?)()?;
+        self.screen.report_damage(&store.describe().path, &store.damage());
+        Ok(store)
+    }
+
+    /// What opens the configured store for writing, when its time has come. Commits the exit files that
+    /// wait for a writer.
+    pub fn writable_store(
+        &self,
+    ) -> Result<impl FnOnce() -> Result<Box<dyn Store>, StoreError> + use<>, Failure> {
+        require_state_dir(self.state_dir())?;
+        let (plugin, options) = self.store_options(&self.config.store_url.value.0, Access::Write)?;
+        let exits = self.pending_exits();
+        Ok(move || {
+            let store = (plugin.open)(&options)?;
+            let serious: Vec<_> = store.damage().into_iter().filter(|damage| !damage.harmless).collect();
+            if !serious.is_empty() {
+                return Err(StoreError::Damaged { path: store.describe().path, damage: serious });
+            }
+            exits.commit(store.as_ref())?;
+            Ok(store)
+        })
+    }
+
+    /// Ends that wait for a writer.
+    pub fn pending_exits(&self) -> PendingExits {
+        PendingExits::of(self.state_dir())
+    }
+
+    /// The configured store's URL with an absolute path, for processes that work elsewhere.
+    pub fn absolute_store_url(&self) -> Result<String, Failure> {
+        let (plugin, options) = self.store_options(&self.config.store_url.value.0, Access::Read)?;
+        let path = options.path.to_str().ok_or_else(|| {
+            Failure::usage(format!("{}: a store's path must be UTF-8", options.path.display()))
+        })?;
+        Ok(format!("{}:{path}", plugin.name))
     }
 
     /// Opens the configured store, damaged or not, and says nothing about it.
@@ -69,10 +99,19 @@ impl<'a> Context<'a> {
 
     /// Opens the store that `url` names.
     pub fn open_url(&self, url: &str, access: Access) -> Result<Box<dyn Store>, Failure> {
+        let (plugin, options) = self.store_options(url, access)?;
+        Ok((plugin.open)(&options)?)
+    }
+
+    fn store_options(
+        &self,
+        url: &str,
+        access: Access,
+    ) -> Result<(&'static StorePlugin, StoreOptions), Failure> {
         let (plugin, path) = self.registry.require_store(url)?;
         let path = std::path::absolute(&path)
             .map_err(|error| Failure::usage(format!("{}: not a usable path: {error}", path.display())))?;
-        Ok((plugin.open)(&StoreOptions { path, access, durability: self.durability() })?)
+        Ok((plugin, StoreOptions { path, access, durability: self.config.durability.value }))
     }
 
     /// Opens the configured probe.
@@ -93,9 +132,5 @@ impl<'a> Context<'a> {
     /// The state directory.
     pub fn state_dir(&self) -> &Path {
         &self.config.state_dir.value
-    }
-
-    fn durability(&self) -> Durability {
-        self.config.durability.value
     }
 }

@@ -4,25 +4,31 @@ use std::error::Error;
 
 use sexton_core::config::ConfigError;
 use sexton_core::plugin::PluginError;
-use sexton_core::session::{FindError, InvalidSessionId};
+use sexton_core::session::FindError;
 use sexton_core::{ProbeError, StoreError};
+use sexton_supervise::StopError;
 
-/// The exit codes of the contract.
+/// An exit code. Those of the contract have names; `run` and `wait` also pass on their command's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Exit {
+pub struct Exit(pub u8);
+
+impl Exit {
     /// It was done.
-    Done = 0,
+    pub const DONE: Exit = Exit(0);
     /// It failed.
-    Failed = 1,
+    pub const FAILED: Exit = Exit(1);
     /// It was asked for wrongly.
-    Usage = 2,
+    pub const USAGE: Exit = Exit(2);
     /// Some of it was done, and the rest could not be.
-    PartlyDone = 3,
+    pub const PARTLY_DONE: Exit = Exit(3);
     /// There is no such session.
-    NoSuchSession = 4,
+    pub const NO_SUCH_SESSION: Exit = Exit(4);
     /// The store is damaged or of a newer format.
-    StoreUnusable = 5,
+    pub const STORE_UNUSABLE: Exit = Exit(5);
+    /// The time was up.
+    pub const TIMED_OUT: Exit = Exit(124);
+    /// `run` or `wait` itself failed, or nobody knows how the command ended.
+    pub const OWN_ERROR: Exit = Exit(125);
 }
 
 /// Why a command did not do what it should.
@@ -39,18 +45,28 @@ pub struct Failure {
 impl Failure {
     /// A failure of the work itself.
     pub fn new(message: impl Into<String>) -> Failure {
-        Failure { exit: Exit::Failed, message: message.into(), hint: None }
+        Failure { exit: Exit::FAILED, message: message.into(), hint: None }
     }
 
     /// A command that makes no sense as it was typed.
     pub fn usage(message: impl Into<String>) -> Failure {
-        Failure { exit: Exit::Usage, ..Failure::new(message) }
+        Failure { exit: Exit::USAGE, ..Failure::new(message) }
     }
 
     /// The same failure, with what to do about it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure of a command that passes on its session's exit code: there only usage keeps its
+    /// own, so that nothing is mistaken for the session's.
+    #[must_use]
+    pub fn of_own(mut self) -> Failure {
+        if self.exit != Exit::USAGE && self.exit < Exit::TIMED_OUT {
+            self.exit = Exit::OWN_ERROR;
+        }
         self
     }
 
@@ -77,7 +93,7 @@ pub fn chain(error: &dyn Error) -> String {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        let exit = if error.is_store_unusable() { Exit::StoreUnusable } else { Exit::Failed };
+        let exit = if error.is_store_unusable() { Exit::STORE_UNUSABLE } else { Exit::FAILED };
         let hint = match &error {
             StoreError::Damaged { .. } | StoreError::DamagedRecord { .. } => Some(
                 "`sexton doctor` says what is damaged; `sexton doctor --repair` sets it aside and keeps the rest",
@@ -111,8 +127,8 @@ fn io_hint(error: &std::io::Error) -> Option<&'static str> {
 impl From<PluginError> for Failure {
     fn from(error: PluginError) -> Failure {
         let exit = match error {
-            PluginError::Unknown { .. } | PluginError::NotAUrl { .. } => Exit::Usage,
-            _ => Exit::Failed,
+            PluginError::Unknown { .. } | PluginError::NotAUrl { .. } => Exit::USAGE,
+            _ => Exit::FAILED,
         };
         Failure::of(exit, &error, Some("`sexton backends` shows what is linked in"))
     }
@@ -123,9 +139,9 @@ impl From<FindError> for Failure {
         match error {
             FindError::Store(error) => error.into(),
             FindError::NoSuchSession(_) => {
-                Failure::of(Exit::NoSuchSession, &error, Some("`sexton ps -a` shows every session"))
+                Failure::of(Exit::NO_SUCH_SESSION, &error, Some("`sexton ps -a` shows every session"))
             }
-            FindError::Ambiguous { .. } => Failure::of(Exit::Usage, &error, Some("type more of the id")),
+            FindError::Ambiguous { .. } => Failure::of(Exit::USAGE, &error, Some("type more of the id")),
         }
     }
 }
@@ -136,18 +152,22 @@ impl From<ConfigError> for Failure {
             ConfigError::NoStateDir => "set HOME, or give `--state-dir DIR`",
             _ => "`sexton config --help` lists every key",
         };
-        Failure::of(Exit::Usage, &error, Some(hint))
+        Failure::of(Exit::USAGE, &error, Some(hint))
     }
 }
 
 impl From<ProbeError> for Failure {
     fn from(error: ProbeError) -> Failure {
-        Failure::of(Exit::Failed, &error, None)
+        Failure::of(Exit::FAILED, &error, None)
     }
 }
 
-impl From<InvalidSessionId> for Failure {
-    fn from(error: InvalidSessionId) -> Failure {
-        Failure::of(Exit::Usage, &error, None)
+impl From<StopError> for Failure {
+    fn from(error: StopError) -> Failure {
+        match error {
+            StopError::Store(error) => error.into(),
+            StopError::Probe(error) => error.into(),
+            StopError::Wait(_) => Failure::of(Exit::FAILED, &error, None),
+        }
     }
 }

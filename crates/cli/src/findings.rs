@@ -66,9 +66,9 @@ impl Finding {
     /// The exit code it calls for.
     pub fn exit(&self) -> Exit {
         match self.severity {
-            Severity::Good | Severity::Mended | Severity::Notice => Exit::Done,
-            Severity::Problem => Exit::Failed,
-            Severity::StoreUnusable => Exit::StoreUnusable,
+            Severity::Good | Severity::Mended | Severity::Notice => Exit::DONE,
+            Severity::Problem => Exit::FAILED,
+            Severity::StoreUnusable => Exit::STORE_UNUSABLE,
         }
     }
 }
@@ -190,7 +190,7 @@ fn of_damage(damage: &Damage, cure: &str) -> Finding {
 
 fn of_failure(subject: &'static str, failure: &Failure) -> Finding {
     let severity = match failure.exit {
-        Exit::StoreUnusable => Severity::StoreUnusable,
+        Exit::STORE_UNUSABLE => Severity::StoreUnusable,
         _ => Severity::Problem,
     };
     let finding = Finding::new(severity, subject, failure.message.clone());

@@ -11,11 +11,14 @@ mod backends;
 mod backups;
 mod commands;
 mod context;
+mod ending;
 mod failure;
 mod findings;
 mod host;
 mod labels;
 mod layers;
+mod outputs;
+mod owner;
 mod probing;
 mod screen;
 mod signal;
@@ -28,9 +31,14 @@ use clap::{CommandFactory, Parser};
 
 use args::Cli;
 use screen::Screen;
+use sexton_supervise::{is_shim, shim_main};
 
 /// The whole program: parses the arguments, runs the command, says what went wrong.
 pub fn main() -> ExitCode {
+    // The shim is this same program; it parses no argument and has no runtime.
+    if is_shim() {
+        return shim_main();
+    }
     let cli = Cli::parse();
     let mut screen = Screen::for_terminal(cli.global.json);
     let outcome = pollster::block_on(commands::run(cli, &mut screen));
@@ -38,7 +46,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit,
         Err(failure) => screen.fail(&failure),
     };
-    ExitCode::from(exit.max(screen.exit_of_damage()) as u8)
+    ExitCode::from(exit.max(screen.exit_of_damage()).0)
 }
 
 /// The commands, options and help, for man pages and completions.

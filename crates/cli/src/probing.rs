@@ -9,6 +9,8 @@ use sexton_core::{Host, Liveness, ProcessProbe, Session};
 pub enum Observed {
     /// Its command runs.
     Alive,
+    /// Its command is gone, and its supervisor is putting things in order.
+    Finishing,
     /// Its command is gone, and nobody recorded that.
     Gone,
     /// Its pid belongs to another process now.
@@ -22,6 +24,7 @@ impl Observed {
     pub fn as_str(&self) -> &'static str {
         match self {
             Observed::Alive => "alive",
+            Observed::Finishing => "finishing",
             Observed::Gone => "gone",
             Observed::Reused => "reused",
             Observed::Unknown(_) => "unknown",
@@ -45,10 +48,14 @@ pub async fn observe(probe: &dyn ProcessProbe, here: &Host, session: &Session) -
         let taken_by = session.probe.as_deref().unwrap_or_default();
         return Some(Observed::Unknown(format!("its identity was taken by the {taken_by} probe")));
     }
-    Some(match probe.observe(process).await {
-        Liveness::Alive => Observed::Alive,
+    let seen = match probe.observe(process).await {
+        Liveness::Alive => return Some(Observed::Alive),
+        Liveness::Unknown(why) => return Some(Observed::Unknown(why)),
         Liveness::Gone => Observed::Gone,
         Liveness::Reused => Observed::Reused,
-        Liveness::Unknown(why) => Observed::Unknown(why),
-    })
+    };
+    match &session.supervisor {
+        Some(supervisor) if probe.observe(supervisor).await == Liveness::Alive => Some(Observed::Finishing),
+        _ => Some(seen),
+    }
 }

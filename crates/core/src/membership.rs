@@ -42,7 +42,8 @@ pub enum Anchor {
 }
 
 impl Anchor {
-    fn present(self) -> Option<u32> {
+    /// The pid, where it is certain.
+    pub fn present(self) -> Option<u32> {
         if let Anchor::Present(pid) = self { Some(pid) } else { None }
     }
 

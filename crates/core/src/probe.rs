@@ -53,6 +53,13 @@ pub trait ProcessProbe: Send + Sync {
     /// scans in a row find nobody. Processes named in `policy.spare` are never signalled.
     async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError>;
 
+    /// Sends `signal` to one process, proved at that moment. [`Liveness::Alive`] means that it was sent;
+    /// anything else, that it was not.
+    async fn signal(&self, process: &ProcessIdentity, signal: i32) -> Result<Liveness, ProbeError> {
+        let _ = (process, signal);
+        Err(ProbeError::Unsupported { probe: self.name(), why: "it sends no signals".to_owned() })
+    }
+
     /// Makes a control group that will hold a session, beside those of others and never inside one.
     fn contain(&self, session: &SessionId, limits: &Limits) -> Result<Contained, ProbeError> {
         let _ = (session, limits);

@@ -34,7 +34,7 @@ pub fn run(screen: &Screen) -> Result<Exit, Failure> {
             })
             .collect();
         screen.document(&documents)?;
-        return Ok(Exit::Done);
+        return Ok(Exit::DONE);
     }
     let mut table = Table::new([
         Column::fixed("KIND"),
@@ -51,7 +51,7 @@ pub fn run(screen: &Screen) -> Result<Exit, Failure> {
         table.row([backend.kind.into(), backend.name.into(), works, what.into()]);
     }
     screen.table(&table)?;
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }
 
 fn backends(registry: &Registry) -> Vec<Backend> {

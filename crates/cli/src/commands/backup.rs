@@ -44,7 +44,7 @@ pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, F
         context.screen.line(&backup.path.display().to_string())?;
         context.screen.note(&format!("{} records, read back and checked", backup.records));
     }
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }
 
 fn list(context: &Context<'_>) -> Result<Exit, Failure> {
@@ -60,7 +60,7 @@ fn list(context: &Context<'_>) -> Result<Exit, Failure> {
             })
             .collect();
         context.screen.document(&documents)?;
-        return Ok(Exit::Done);
+        return Ok(Exit::DONE);
     }
     let mut table = Table::new([Column::fixed("AGE"), Column::fixed("BYTES"), Column::fixed("BACKUP")]);
     for backup in backups {
@@ -72,5 +72,5 @@ fn list(context: &Context<'_>) -> Result<Exit, Failure> {
     } else {
         context.screen.table(&table)?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }

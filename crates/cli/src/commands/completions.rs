@@ -25,5 +25,5 @@ pub fn run(args: &CompletionsArgs, screen: &Screen) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "sexton", &mut script);
     screen.raw(&script)?;
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }

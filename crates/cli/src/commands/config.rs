@@ -33,7 +33,7 @@ pub fn run(context: &Context<'_>) -> Result<Exit, Failure> {
         };
         let document: serde_json::Map<_, _> = shown.iter().map(entry).collect();
         context.screen.document(&document)?;
-        return Ok(Exit::Done);
+        return Ok(Exit::DONE);
     }
     let mut table = Table::new([Column::fixed("KEY"), Column::shrinking("VALUE"), Column::shrinking("FROM")]);
     for shown in shown {
@@ -41,5 +41,5 @@ pub fn run(context: &Context<'_>) -> Result<Exit, Failure> {
         table.row([shown.info.key.into(), value.into(), Cell::toned(Tone::Faint, &shown.origin)]);
     }
     context.screen.table(&table)?;
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }

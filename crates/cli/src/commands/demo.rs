@@ -42,7 +42,7 @@ pub async fn run(_: &GlobalArgs, screen: &mut Screen) -> Result<Exit, Failure> {
     stage.type_and_show(&["doctor", "--repair"])?;
     stage.type_and_show(&["ps", "-a"])?;
     stage.say("Nothing of this is left behind.")?;
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }
 
 /// Where the story is told: a state directory and processes that vanish with it.

@@ -36,7 +36,7 @@ pub async fn run(args: &DoctorArgs, context: &mut Context<'_>) -> Result<Exit, F
     findings.extend(check_clock(context).await);
     findings.push(check_probe(context));
     print(&findings, context.screen)?;
-    Ok(findings.iter().map(Finding::exit).max().unwrap_or(Exit::Done))
+    Ok(findings.iter().map(Finding::exit).max().unwrap_or(Exit::DONE))
 }
 
 fn print(findings: &[Finding], screen: &Screen) -> Result<(), Failure> {
@@ -48,7 +48,7 @@ fn print(findings: &[Finding], screen: &Screen) -> Result<(), Failure> {
                        "what": finding.what, "cure": finding.cure})
             })
             .collect();
-        let healthy = findings.iter().all(|finding| finding.exit() == Exit::Done);
+        let healthy = findings.iter().all(|finding| finding.exit() == Exit::DONE);
         return screen.document(&json!({"healthy": healthy, "findings": documents}));
     }
     for finding in findings {

@@ -65,7 +65,7 @@ pub async fn run(args: &FinishArgs, context: &mut Context<'_>) -> Result<Exit, F
     } else {
         context.screen.note(&format!("session {} is {}", finished.id, finished.status));
     }
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }
 
 fn require_registered(session: &Session) -> Result<(), Failure> {

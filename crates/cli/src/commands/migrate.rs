@@ -129,5 +129,5 @@ fn report(outcome: &Outcome, active: usize, context: &Context<'_>) -> Result<Exi
         screen.note(&format!("{} records added, {} were there already", outcome.added, outcome.unchanged));
     }
     let whole = outcome.differing.is_empty() && outcome.refused.is_empty();
-    Ok(if whole { Exit::Done } else { Exit::PartlyDone })
+    Ok(if whole { Exit::DONE } else { Exit::PARTLY_DONE })
 }

@@ -7,13 +7,17 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod finish;
+pub mod logs;
 pub mod migrate;
 pub mod ps;
 pub mod register;
 pub mod restore;
+pub mod run;
 pub mod schema;
 pub mod show;
+pub mod stop;
 pub mod trust;
+pub mod wait;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
@@ -28,6 +32,14 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
         Command::Schema(_) => schema::run(screen),
         Command::Completions(args) => completions::run(&args, screen),
         Command::Demo(_) => demo::run(&global, screen).await,
+        Command::Run(args) => {
+            run::run(args, &mut Context::load(&global, screen)?).await.map_err(Failure::of_own)
+        }
+        Command::Logs(args) => logs::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Wait(args) => {
+            wait::run(&args, &mut Context::load(&global, screen)?).await.map_err(Failure::of_own)
+        }
+        Command::Stop(args) => stop::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Ps(args) => ps::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Show(args) => show::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Register(args) => register::run(args, &mut Context::load(&global, screen)?).await,

@@ -1,13 +1,18 @@
 //! `sexton ps`: which sessions there are, and what their processes do now.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use jiff::Timestamp;
 use serde::Serialize;
 use sexton_core::duration::format_age;
-use sexton_core::{Query, Session, Status};
+use sexton_core::{Query, Session, Status, Store};
+use sexton_durable::MarkFile;
+use sexton_supervise::LogFollower;
 
 use crate::context::Context;
+use crate::ending::overlay_exits;
 use crate::failure::{Exit, Failure};
 use crate::host::this_host;
 use crate::probing::{Observed, observe};
@@ -37,6 +42,9 @@ pub struct PsArgs {
     /// At most so many, the newest
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Go on, and list again whenever something changes
+    #[arg(short, long)]
+    watch: bool,
 }
 
 /// A record, and what was seen of its process.
@@ -52,9 +60,10 @@ struct Listed {
 pub async fn run(args: &PsArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let query = query(args)?;
     let store = context.open_for_reading()?;
-    let listing = store.list(&query).await?;
-    context.screen.report_damage(&store.describe().path, &listing.damage);
-    let listed = probe_all(listing.sessions, context).await?;
+    if args.watch {
+        return watch(args, &query, store.as_ref(), context).await;
+    }
+    let listed = load_listed(&query, store.as_ref(), context).await?;
     if context.screen.json {
         context.screen.document(&listed)?;
     } else if listed.is_empty() {
@@ -62,7 +71,51 @@ pub async fn run(args: &PsArgs, context: &mut Context<'_>) -> Result<Exit, Failu
     } else {
         context.screen.table(&table(&listed, context))?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
+}
+
+async fn load_listed(
+    query: &Query,
+    store: &dyn Store,
+    context: &mut Context<'_>,
+) -> Result<Vec<Listed>, Failure> {
+    let mut listing = store.list(query).await?;
+    context.screen.report_damage(&store.describe().path, &listing.damage);
+    overlay_exits(&context.pending_exits(), &mut listing.sessions)?;
+    probe_all(listing.sessions, context).await
+}
+
+/// How often ages and processes are looked at again on a terminal.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// Lists again whenever a record changes; on a terminal also every second, because ages grow and
+/// processes end without a word.
+async fn watch(
+    args: &PsArgs,
+    query: &Query,
+    store: &dyn Store,
+    context: &mut Context<'_>,
+) -> Result<Exit, Failure> {
+    let failed = |error| Failure::new(format!("cannot watch the store: {error}"));
+    let mark = MarkFile::beside(&store.describe().path).path().to_owned();
+    let changes = LogFollower::new(vec![mark]).map_err(failed)?;
+    loop {
+        changes.arm().map_err(failed)?;
+        context.now = Timestamp::now().into();
+        let listed = load_listed(query, store, context).await?;
+        if context.screen.json {
+            context.screen.json_line(&listed)?;
+        } else {
+            context.screen.clear()?;
+            if listed.is_empty() {
+                say_that_there_are_none(args, context);
+            } else {
+                context.screen.table(&table(&listed, context))?;
+            }
+        }
+        let until = Instant::now() + REDRAW;
+        changes.wait(None, None, Some(until).filter(|_| !context.screen.json)).map_err(failed)?;
+    }
 }
 
 fn query(args: &PsArgs) -> Result<Query, Failure> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rustix::process::geteuid;
-use sexton_core::probe::ProcessDetails;
+use sexton_core::probe::{ProcessDetails, lineage};
 use sexton_core::session::{OnOwnerDeath, Worktree};
 use sexton_core::{Batch, ProbeError, ProcessProbe, Session, SessionId, Status};
 
@@ -60,7 +60,7 @@ pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, 
     } else {
         context.screen.line(id.as_str())?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }
 
 /// Refuses what must never be ended through us: a part of the kernel, another user's process, and
@@ -76,7 +76,7 @@ async fn require_trackable(probe: &dyn ProcessProbe, pid: u32) -> Result<Process
     if details.kernel_thread {
         return refuse("it is a part of the kernel");
     }
-    if is_self_or_ancestor(probe, pid).await? {
+    if lineage(probe, std::process::id()).await?.iter().any(|ancestor| ancestor.pid == pid) {
         return refuse("this command descends from it");
     }
     match details.uid {
@@ -84,28 +84,6 @@ async fn require_trackable(probe: &dyn ProcessProbe, pid: u32) -> Result<Process
         Some(uid) => refuse(&format!("it belongs to another user (uid {uid})")),
         None => refuse("its user cannot be seen"),
     }
-}
-
-/// More generations than any process tree has.
-const MAX_GENERATIONS: usize = 1000;
-
-async fn is_self_or_ancestor(probe: &dyn ProcessProbe, pid: u32) -> Result<bool, Failure> {
-    let mut next = Some(std::process::id());
-    for _ in 0..MAX_GENERATIONS {
-        match next {
-            Some(ancestor) if ancestor == pid => return Ok(true),
-            Some(ancestor) => {
-                next = match probe.describe(ancestor).await {
-                    Ok(details) => details.parent.filter(|parent| *parent != 0),
-                    // The line ends where it cannot be followed: what is above may not be read by us.
-                    Err(ProbeError::Gone { .. } | ProbeError::Denied { .. }) => None,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            None => return Ok(false),
-        }
-    }
-    Ok(false)
 }
 
 fn owner_failure(pid: u32, error: &ProbeError) -> Failure {

@@ -47,5 +47,5 @@ pub async fn run(args: &RestoreArgs, context: &mut Context<'_>) -> Result<Exit, 
             context.screen.note(&format!("the records as they were before: {}", before.display()));
         }
     }
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }

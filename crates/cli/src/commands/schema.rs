@@ -17,7 +17,7 @@ pub struct SchemaArgs {}
 /// Prints the schema.
 pub fn run(screen: &Screen) -> Result<Exit, Failure> {
     screen.document(&record_schema())?;
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }
 
 /// The JSON Schema of a record.

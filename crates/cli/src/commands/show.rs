@@ -8,6 +8,7 @@ use sexton_core::{ProcessIdentity, Session, Time};
 
 use super::ps::command_line;
 use crate::context::Context;
+use crate::ending::overlay_exits;
 use crate::failure::{Exit, Failure};
 use crate::host::this_host;
 use crate::probing::{Observed, observe};
@@ -30,10 +31,11 @@ pub struct ShowArgs {
 /// Shows the session.
 pub async fn run(args: &ShowArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let store = context.open_for_reading()?;
-    let session = find_session(store.as_ref(), &args.session).await?;
+    let mut session = find_session(store.as_ref(), &args.session).await?;
+    overlay_exits(&context.pending_exits(), [&mut session])?;
     if context.screen.json {
         context.screen.document(&session)?;
-        return Ok(Exit::Done);
+        return Ok(Exit::DONE);
     }
     let observed = if session.status.is_active() {
         observe(context.open_probe()?.as_ref(), &this_host(), &session).await
@@ -44,7 +46,7 @@ pub async fn run(args: &ShowArgs, context: &mut Context<'_>) -> Result<Exit, Fai
         let label = context.screen.style().paint(Tone::Faint, &format!("{label:>12}"));
         context.screen.line(&format!("{label}  {value}"))?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }
 
 /// What a person wants to read, line by line; what is not known is left out.

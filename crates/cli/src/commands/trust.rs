@@ -29,5 +29,5 @@ pub fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     context
         .screen
         .note(&format!("{} may now set everything, as long as it does not change", file.path.display()));
-    Ok(Exit::Done)
+    Ok(Exit::DONE)
 }

@@ -59,6 +59,18 @@ impl Screen {
         self.line(&text)
     }
 
+    /// Prints a JSON document on one line, for output that goes on.
+    pub fn json_line(&self, document: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(document)
+            .map_err(|error| Failure::new(format!("cannot write the result as JSON: {error}")))?;
+        self.line(&text)
+    }
+
+    /// Clears the terminal; does nothing to a pipe.
+    pub fn clear(&self) -> Result<(), Failure> {
+        if io::stdout().is_terminal() { self.raw(b"\x1b[2J\x1b[H") } else { Ok(()) }
+    }
+
     /// Prints a table, cut to the terminal's width.
     pub fn table(&self, table: &Table) -> Result<(), Failure> {
         self.raw(table.render(self.width, self.out).as_bytes())
@@ -99,7 +111,7 @@ impl Screen {
 
     /// The exit code that damage seen on the way calls for.
     pub fn exit_of_damage(&self) -> Exit {
-        if self.damaged { Exit::StoreUnusable } else { Exit::Done }
+        if self.damaged { Exit::STORE_UNUSABLE } else { Exit::DONE }
     }
 
     /// Says why the command failed.

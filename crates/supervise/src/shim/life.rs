@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait, waitpid};
 use sexton_core::probe::{EndPolicy, Group};
 use sexton_core::session::{Cgroup, EndingReason, Exit, ExitReason, OnOwnerDeath};
 use sexton_core::{ProcessIdentity, ProcessProbe, Session};
@@ -230,7 +230,7 @@ impl Life {
     /// Reaps whoever has ended, and says whether anybody is left.
     fn has_children(&self) -> bool {
         loop {
-            match waitpid(None, WaitOptions::NOHANG) {
+            match wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return true,
                 Err(_) => return false,
@@ -241,7 +241,7 @@ impl Life {
     /// Reaps whoever has ended; the command's status, if it was among them.
     fn reap(&self) -> io::Result<Option<WaitStatus>> {
         loop {
-            match waitpid(None, WaitOptions::NOHANG) {
+            match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if is(pid, self.process.pid) => return Ok(Some(status)),
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return Ok(None),

@@ -1,0 +1,115 @@
+//! `sexton stop`: end sessions, with every process of theirs.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use jiff::Timestamp;
+use rustix::process::Signal;
+use serde_json::json;
+use sexton_core::duration::parse_duration;
+use sexton_core::session::find_session;
+use sexton_core::{Query, SessionId, Store};
+use sexton_supervise::{StopPolicy, Stopped, stop_sessions};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::signal::parse_signal;
+
+/// End sessions, with every process of theirs; return when they are gone.
+#[derive(Args)]
+#[command(group = ArgGroup::new("which").required(true))]
+#[command(after_help = "\
+Examples:
+  sexton stop nightly              SIGINT, at half of the grace SIGTERM, at its end SIGKILL
+  sexton stop k3v9 m2x7 --grace 30s
+  sexton stop --all --force        everything that runs, at once")]
+pub struct StopArgs {
+    /// Ids, beginnings of ids, or names
+    #[arg(value_name = "ID", group = "which")]
+    sessions: Vec<String>,
+    /// Every session that runs
+    #[arg(long, group = "which")]
+    all: bool,
+    /// SIGKILL at once
+    #[arg(long, conflicts_with_all = ["grace", "signal"])]
+    force: bool,
+    /// How long they have [default: stop.grace, 5s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    grace: Option<Duration>,
+    /// What they are told first, instead of SIGINT
+    #[arg(long, value_name = "SIGNAL", value_parser = parse_signal)]
+    signal: Option<i32>,
+}
+
+/// How long to wait, after SIGKILL, for the kernel to let go of a process.
+const KILL_WAIT: Duration = Duration::from_secs(5);
+
+/// Stops the sessions.
+pub async fn run(args: &StopArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
+    let store = context.open_for_writing()?;
+    let ids = chosen(args, store.as_ref()).await?;
+    if ids.is_empty() {
+        context.screen.note("no session is running");
+    }
+    let probe = context.open_probe()?;
+    let policy = StopPolicy {
+        grace: if args.force {
+            Duration::ZERO
+        } else {
+            args.grace.unwrap_or(context.config.stop_grace.value)
+        },
+        first_signal: args.signal.unwrap_or(Signal::INT.as_raw()),
+        kill_wait: KILL_WAIT,
+    };
+    let exits = context.pending_exits();
+    let clock = || Timestamp::now().into();
+    let stopped = stop_sessions(store.as_ref(), probe.as_ref(), &exits, &ids, &policy, clock).await?;
+    report(&stopped, context)
+}
+
+async fn chosen(args: &StopArgs, store: &dyn Store) -> Result<Vec<SessionId>, Failure> {
+    if args.all {
+        let active = store.list(&Query::active()).await?.sessions;
+        return Ok(active.into_iter().map(|session| session.id).collect());
+    }
+    let mut ids = Vec::new();
+    for name in &args.sessions {
+        let id = find_session(store, name).await?.id;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+fn report(stopped: &[Stopped], context: &Context<'_>) -> Result<Exit, Failure> {
+    let screen = &context.screen;
+    for one in stopped {
+        let id = &one.session.id;
+        for survivor in &one.survivors {
+            screen
+                .warn(&format!("session {id}: process {} is left: {}", survivor.identity.pid, survivor.why));
+        }
+        if screen.json {
+            continue;
+        }
+        match (one.had_ended, one.survivors.is_empty()) {
+            (true, _) => screen.note(&format!("session {id} has ended already ({})", one.session.status)),
+            (false, true) => screen.note(&format!("session {id} is {}", one.session.status)),
+            (false, false) => screen.note(&format!("session {id} could not be ended whole")),
+        }
+    }
+    if screen.json {
+        let documents: Vec<_> = stopped
+            .iter()
+            .map(|one| {
+                let survivors: Vec<_> = one.survivors.iter().map(|survivor| survivor.identity.pid).collect();
+                json!({"id": one.session.id, "status": one.session.status, "had_ended": one.had_ended,
+                       "survivors": survivors})
+            })
+            .collect();
+        screen.document(&documents)?;
+    }
+    let whole = stopped.iter().all(|one| one.survivors.is_empty());
+    Ok(if whole { Exit::DONE } else { Exit::PARTLY_DONE })
+}

@@ -1,0 +1,74 @@
+//! `sexton wait`: block until sessions end.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use sexton_core::duration::parse_duration;
+use sexton_core::session::find_session;
+use sexton_core::{ProcessProbe, Session, Store};
+use sexton_supervise::wait_for_all;
+
+use super::logs::watch_session;
+use crate::context::Context;
+use crate::ending::{exit_code, overlay_exits};
+use crate::failure::{Exit, Failure};
+
+/// Block until sessions end. Exits with the command's code; of several, with the first that is not 0.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sexton wait nightly && echo well done
+  sexton wait k3v9 m2x7 --timeout 30m")]
+pub struct WaitArgs {
+    /// Ids, beginnings of ids, or names
+    #[arg(value_name = "ID", required = true)]
+    sessions: Vec<String>,
+    /// Give up after this long, with exit code 124
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+}
+
+/// Waits for the sessions, in the order given.
+pub async fn run(args: &WaitArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
+    let until = args.timeout.map(|timeout| Instant::now() + timeout);
+    let store = context.open_for_reading()?;
+    let probe = context.open_probe()?;
+    let mut sessions = Vec::new();
+    for name in &args.sessions {
+        sessions.push(find_session(store.as_ref(), name).await?);
+    }
+    let mut ended = Vec::new();
+    for session in sessions {
+        match wait_for_end(session, store.as_ref(), probe.as_ref(), until, context).await? {
+            Some(session) => ended.push(session),
+            None => {
+                context.screen.note("the time is up");
+                return Ok(Exit::TIMED_OUT);
+            }
+        }
+    }
+    if context.screen.json {
+        context.screen.document(&ended)?;
+    }
+    Ok(ended.iter().map(exit_code).find(|exit| *exit != Exit::DONE).unwrap_or(Exit::DONE))
+}
+
+/// The record of the session once nobody is left who could end it, or `None` where the time is up first.
+async fn wait_for_end(
+    mut session: Session,
+    store: &dyn Store,
+    probe: &dyn ProcessProbe,
+    until: Option<Instant>,
+    context: &Context<'_>,
+) -> Result<Option<Session>, Failure> {
+    loop {
+        overlay_exits(&context.pending_exits(), [&mut session])?;
+        let Some(watch) = watch_session(probe, &session) else { return Ok(Some(session)) };
+        let ended = wait_for_all(&[watch], until)
+            .map_err(|error| Failure::new(format!("cannot wait for session {}: {error}", session.id)))?;
+        if !ended {
+            return Ok(None);
+        }
+        session = store.load(&session.id).await?.unwrap_or(session);
+    }
+}
