@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::host::this_host;
 use crate::labels::Labels;
+use crate::owner::require_owner;
 
 /// Track a process that something else started; prints the session's id.
 #[derive(Args)]
@@ -35,10 +36,10 @@ pub struct RegisterArgs {
 
 /// Records the process, once it is clear which one it is and that it may be tracked.
 pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let probe = context.open_probe()?;
-    let details = require_trackable(probe.as_ref(), args.pid).await?;
     let mut session = Session::new(SessionId::random(), this_host(), context.now);
     args.labels.apply(&mut session)?;
+    let probe = context.open_probe()?;
+    let details = require_trackable(probe.as_ref(), args.pid).await?;
     session.status = Status::Running;
     session.probe = Some(probe.name().to_owned());
     session.started_at = Some(context.now);
@@ -48,7 +49,7 @@ pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, 
     session.worktree = args.worktree.as_deref().map(recorded_worktree).transpose()?;
     session.on_owner_death = OnOwnerDeath::Keep;
     if let Some(pid) = args.owner_pid {
-        session.owner = Some(probe.identify(pid).await.map_err(|error| owner_failure(pid, &error))?);
+        session.owner = Some(require_owner(probe.as_ref(), pid).await?);
         session.on_owner_death = OnOwnerDeath::End;
     }
     let store = context.open_for_writing()?;
@@ -84,10 +85,6 @@ async fn require_trackable(probe: &dyn ProcessProbe, pid: u32) -> Result<Process
         Some(uid) => refuse(&format!("it belongs to another user (uid {uid})")),
         None => refuse("its user cannot be seen"),
     }
-}
-
-fn owner_failure(pid: u32, error: &ProbeError) -> Failure {
-    Failure::new(format!("process {pid} cannot be the owner: {error}"))
 }
 
 fn recorded_worktree(path: &Path) -> Result<Worktree, Failure> {
