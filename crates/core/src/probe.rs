@@ -230,11 +230,6 @@ impl EndPolicy {
             .find(|at| *at > elapsed)
             .unwrap_or(self.grace + self.kill_wait)
     }
-
-    /// Whether nothing is left to be done but to report who survived.
-    pub fn is_over(&self, elapsed: Duration) -> bool {
-        elapsed >= self.grace + self.kill_wait
-    }
 }
 
 /// What became of one group.
@@ -307,7 +302,6 @@ mod tests {
         assert_eq!(told, [2, 2, SIGTERM, SIGTERM, SIGKILL, SIGKILL]);
         let until = [0, 49, 50, 99, 100].map(|at| policy.next_change(ms(at)));
         assert_eq!(until, [ms(50), ms(50), ms(100), ms(100), ms(130)]);
-        assert!(!policy.is_over(ms(129)) && policy.is_over(ms(130)));
     }
 
     #[test]

@@ -13,4 +13,4 @@ mod replace;
 
 pub use lock::FileLock;
 pub use mark::{FileStamp, Mark, MarkFile};
-pub use replace::{create_private_dir, keep_aside, replace_file, set_aside, sync_parent};
+pub use replace::{create_private_dir, keep_aside, remove_leftovers, replace_file, set_aside, sync_parent};

@@ -31,9 +31,26 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(parent(path)?)?.sync_all()
 }
 
-/// Makes `path` and its missing parents, readable by their owner alone.
+/// Makes `path` and its missing parents, readable by their owner alone, and durable: a file that was synced
+/// in a directory that was not is lost with it.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    missing.into_iter().rev().try_for_each(sync_parent)
+}
+
+/// Deletes what killed processes left behind of their replacements of `path`. The caller holds whatever
+/// serialises those replacements, so that none of them is under way.
+pub fn remove_leftovers(path: &Path) -> io::Result<()> {
+    let beginning = temporary_beginning(path);
+    for entry in fs::read_dir(parent(path)?)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&beginning) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Moves the file at `path` into `directory` (made where missing) under a name that is free, and returns
@@ -78,15 +95,19 @@ fn parent(path: &Path) -> io::Result<&Path> {
 /// A name beside `path` that no other process and no other thread of this one uses.
 fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unique = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut temporary = parent(path)?.join(format!(".{name}.tmp-{}-{unique}", std::process::id()));
-    // A killed process of the same pid may have left one behind; nobody else can be writing it now.
-    while temporary.symlink_metadata().is_ok() {
-        let again = NEXT.fetch_add(1, Ordering::Relaxed);
-        temporary.set_file_name(format!(".{name}.tmp-{}-{again}", std::process::id()));
+    let (directory, beginning) = (parent(path)?, temporary_beginning(path));
+    loop {
+        let unique = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = directory.join(format!("{beginning}{}-{unique}", std::process::id()));
+        // A killed process of the same pid may have left one behind; nobody else can be writing it now.
+        if temporary.symlink_metadata().is_err() {
+            return Ok(temporary);
+        }
     }
-    Ok(temporary)
+}
+
+fn temporary_beginning(path: &Path) -> String {
+    format!(".{}.tmp-", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 #[cfg(test)]
@@ -122,6 +143,32 @@ mod tests {
         assert!(failed.is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(dir.path()), ["file"]);
+    }
+
+    #[test]
+    fn what_a_killed_replacement_left_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let leftover = temporary_beside(&path).unwrap();
+        let others = ["file", "other", ".other.tmp-1-0", ".file"];
+        others.iter().for_each(|name| fs::write(dir.path().join(name), "").unwrap());
+        fs::write(&leftover, "half").unwrap();
+        remove_leftovers(&path).unwrap();
+        let mut found = names(dir.path());
+        found.sort();
+        assert_eq!(found, [".file", ".other.tmp-1-0", "file", "other"]);
+    }
+
+    #[test]
+    fn a_directory_is_made_with_its_parents_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        for _ in 0..2 {
+            create_private_dir(&path).unwrap();
+            for made in [path.parent().unwrap(), &path] {
+                assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,134 @@
+//! Kill -9 at every moment that matters: the command line at each of its system calls while it starts a
+//! session, the supervisor, the owner.
+
+mod support;
+
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use support::{Bystander, Yard, carriers, eventually, is_running};
+
+/// The processes that carry `variable`, a name and value, in their environment.
+fn processes_with(variable: &str) -> Vec<u64> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+    pids.filter(|pid| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        is_running(*pid) && environ.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    })
+    .collect()
+}
+
+/// Starts a session under strace, which kills the command line before its `nth` system call. Says whether
+/// it got that far.
+fn start_and_kill_at(yard: &Yard, nth: usize, trial: &str) -> bool {
+    let marker = yard.path().join(format!("ran-{nth}"));
+    let script = format!("touch {} && exec sleep 600", marker.display());
+    let mut strace = Command::new("strace");
+    yard.enclose(&mut strace);
+    strace.env("SEXTON_TEST_TRIAL", trial);
+    strace.args(["-qq", "-o", "/dev/null", "-e", "trace=all", "-e"]);
+    strace.arg(format!("inject=all:signal=SIGKILL:when={nth}"));
+    strace.arg(env!("CARGO_BIN_EXE_sexton")).args(["run", "-d", "--", "sh", "-c", &script]);
+    let output = strace.output().expect("strace is installed");
+    !output.status.success()
+}
+
+/// Either the command never ran and nothing says that it did, or the session is whole.
+fn check_and_clear(yard: &Yard, nth: usize, trial: &str) {
+    let variable = format!("SEXTON_TEST_TRIAL={trial}");
+    let mut running: Option<Value> = None;
+    eventually("the start came to an end, one way or the other", || {
+        running = yard.json(&["ps"]).as_array().unwrap().first().cloned();
+        let whole = running.as_ref().is_some_and(|record| record["observed"] == "alive");
+        whole || processes_with(&variable).is_empty()
+    });
+    let marker = yard.path().join(format!("ran-{nth}"));
+    match running.filter(|record| record["observed"] == "alive") {
+        Some(record) => {
+            let id = record["id"].as_str().unwrap();
+            // Recorded, and the gate opens: the command runs, or it is about to be called off.
+            eventually("it ran, or was called off", || {
+                marker.exists() || yard.record(id)["exit"]["reason"] == "never_started"
+            });
+            yard.ok(&["stop", "--force", id]);
+            eventually("its processes are gone", || processes_with(&variable).is_empty());
+        }
+        None => {
+            assert!(!marker.exists(), "call {nth}: the command ran, and no record says so");
+            let newest = yard.json(&["ps", "-a", "--limit", "1"]);
+            let reason = newest[0]["exit"]["reason"].as_str().unwrap_or("absent").to_owned();
+            assert!(["absent", "never_started", "stopped"].contains(&reason.as_str()), "call {nth}: {newest}");
+        }
+    }
+}
+
+#[test]
+fn i1_a_start_killed_at_any_system_call_never_ran_or_is_whole() {
+    static TRIAL: AtomicUsize = AtomicUsize::new(0);
+    let yard = Yard::new().with_settings("store.durability = \"process\"\n");
+    let mut killed = 0;
+    for nth in 1.. {
+        let trial = format!("{}-{}", std::process::id(), TRIAL.fetch_add(1, Ordering::Relaxed));
+        let was_killed = start_and_kill_at(&yard, nth, &trial);
+        check_and_clear(&yard, nth, &trial);
+        if !was_killed {
+            break;
+        }
+        killed += 1;
+    }
+    assert!(killed > 100, "only {killed} system calls were cut off");
+}
+
+/// How often the trials below are made; more with SEXTON_TRIALS.
+fn trials() -> usize {
+    std::env::var("SEXTON_TRIALS").ok().and_then(|trials| trials.parse().ok()).unwrap_or(10)
+}
+
+const TREE: &str = "setsid sh -c 'sleep 600 & exec sleep 601' & (setsid sleep 602 &) ; \
+                    sh -c 'sh -c \"sh -c \\\"sleep 603 & exec sleep 604\\\" & sleep 605\" & sleep 606' & exec sleep 607";
+
+#[test]
+fn i10_a_tree_leaves_no_survivor_however_it_was_held_and_whoever_was_killed_before() {
+    for contain in ["auto", "tree"] {
+        let yard =
+            Yard::new().with_settings(&format!("contain = \"{contain}\"\nstore.durability = \"process\"\n"));
+        let bystander = Bystander::start();
+        for trial in 0..trials() {
+            let id = yard.ok(&["run", "-d", "--", "sh", "-c", TREE]);
+            eventually("the tree has grown", || carriers(&id).len() >= 9);
+            let record = yard.record(&id);
+            if trial % 2 == 1 {
+                let supervisor = record["supervisor"]["pid"].as_u64().unwrap();
+                kill_9(supervisor);
+                eventually("the supervisor is gone", || !is_running(supervisor));
+            }
+            yard.ok(&["stop", "--grace", "100ms", &id]);
+            assert_eq!(carriers(&id), [0; 0], "{contain}, trial {trial}");
+            assert_eq!(yard.record(&id)["status"], "stopped");
+        }
+        assert!(is_running(bystander.0.id().into()));
+    }
+}
+
+fn kill_9(pid: u64) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn i10_the_sessions_of_a_killed_owner_end_with_nobody_running_anything() {
+    let yard = Yard::new().with_settings(
+        "owner.grace = \"50ms\"\nstop.grace = \"100ms\"\nstore.durability = \"process\"\n",
+    );
+    let free = yard.ok(&["run", "-d", "--", "sleep", "600"]);
+    for _ in 0..trials() {
+        let mut owner = Bystander::start();
+        let id = yard.ok(&["run", "-d", "--owner-pid", &owner.pid(), "--", "sh", "-c", "setsid sleep 601 & sleep 602"]);
+        owner.end();
+        assert_eq!(yard.wait_until_ended(&id)["status"], "orphaned");
+        eventually("its processes are gone", || carriers(&id).is_empty());
+    }
+    assert!(is_running(yard.record(&free)["process"]["pid"].as_u64().unwrap()));
+}

@@ -1,0 +1,313 @@
+//! One line of the journal: how it is written and sealed with its checksum, and how it is read back.
+//!
+//! The checksum is over the raw bytes behind it, so that no two programs need to agree on how JSON is
+//! spelled. Nothing here knows about files, or about the order of lines.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sexton_core::SessionId;
+
+use crate::summary::{self, Summary};
+
+/// The format that this version reads and writes.
+pub(crate) const FORMAT: u64 = 1;
+
+/// How every line begins. In JSON a quote inside a string is escaped, so no text in a record looks so.
+pub(crate) const OPENING: &[u8] = b"{\"crc\":\"";
+const DIGITS: usize = 8;
+const BEHIND_DIGITS: &[u8] = b"\",";
+const HEADER_OPENING: &[u8] = b"\"sexton\":\"journal\"";
+
+/// The first line: which store this is, and where it begins to count.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Header {
+    /// The format of the lines that follow.
+    pub(crate) format: u64,
+    /// The store's identifier.
+    pub(crate) store: String,
+    /// The commit that the base lines stand for; the next one has the next number.
+    #[serde(default)]
+    pub(crate) seq: u64,
+    /// How many base lines follow.
+    #[serde(default)]
+    pub(crate) base: u64,
+}
+
+/// Where a line stands among its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// One of the lines that a rewritten journal begins with.
+    Base { number: u64, of: u64 },
+    /// One of the lines of the commit `seq`.
+    Part { seq: u64, number: u64, of: u64 },
+}
+
+/// What a line changes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum LineChange {
+    /// A record's new content.
+    Put(Box<Summary>),
+    /// A record goes.
+    Del(SessionId),
+    /// Counters grow.
+    Add(BTreeMap<String, u64>),
+}
+
+/// A line behind the header.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ChangeLine {
+    /// The commit that made the change: the revision of a record that it put.
+    pub(crate) seq: u64,
+    /// Its place.
+    pub(crate) place: Place,
+    /// What it says.
+    pub(crate) change: LineChange,
+}
+
+/// A line that can be trusted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Line {
+    /// The first one.
+    Header(Header),
+    /// Any other.
+    Change(ChangeLine),
+}
+
+/// Why a line cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LineError {
+    /// Its bytes are not the ones that were written.
+    Checksum,
+    /// Its bytes are as they were written, and yet mean nothing to this version.
+    Meaningless(String),
+}
+
+impl std::fmt::Display for LineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LineError::Checksum => f.write_str("the checksum does not match"),
+            LineError::Meaningless(why) => write!(f, "it says nothing this version understands ({why})"),
+        }
+    }
+}
+
+/// The fields of a line behind the header; `P` is how much of a record is read.
+#[derive(Deserialize)]
+struct Fields<P> {
+    seq: u64,
+    part: Option<(u64, u64)>,
+    base: Option<(u64, u64)>,
+    put: Option<P>,
+    del: Option<SessionId>,
+    add: Option<BTreeMap<String, u64>>,
+}
+
+/// Appends the header's line to `out`.
+pub(crate) fn write_header(out: &mut Vec<u8>, header: &Header) {
+    let Header { format, store, seq, base } = header;
+    let store = json(store);
+    seal(
+        out,
+        &format!(
+            "\"sexton\":\"journal\",\"format\":{format},\"store\":{store},\"seq\":{seq},\"base\":{base}}}"
+        ),
+    );
+}
+
+/// Appends to `out` the line that puts `record`, a JSON document on one line, at `place`.
+pub(crate) fn write_put(out: &mut Vec<u8>, seq: u64, place: Place, record: &str) {
+    seal(out, &format!("{},\"put\":{record}}}", position(seq, place)));
+}
+
+/// Appends to `out` the line that removes the record of `id`.
+pub(crate) fn write_del(out: &mut Vec<u8>, seq: u64, place: Place, id: &SessionId) {
+    seal(out, &format!("{},\"del\":\"{id}\"}}", position(seq, place)));
+}
+
+/// Appends to `out` the line that adds to `counters`.
+pub(crate) fn write_add(out: &mut Vec<u8>, seq: u64, place: Place, counters: &BTreeMap<String, u64>) {
+    seal(out, &format!("{},\"add\":{}}}", position(seq, place), json(counters)));
+}
+
+fn position(seq: u64, place: Place) -> String {
+    match place {
+        Place::Base { number, of } => format!("\"seq\":{seq},\"base\":[{number},{of}]"),
+        Place::Part { number, of, .. } => format!("\"seq\":{seq},\"part\":[{number},{of}]"),
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("text and numbers have a JSON form")
+}
+
+fn seal(out: &mut Vec<u8>, rest: &str) {
+    let crc = crc32fast::hash(rest.as_bytes());
+    writeln!(out, "{{\"crc\":\"{crc:08x}\",{rest}").expect("writing to memory does not fail");
+}
+
+/// What is behind the checksum of `line` (given without its line break), where the checksum matches.
+fn unseal(line: &[u8]) -> Option<&[u8]> {
+    let (digits, rest) = line.strip_prefix(OPENING)?.split_at_checked(DIGITS)?;
+    let rest = rest.strip_prefix(BEHIND_DIGITS)?;
+    // One spelling only: a flipped bit that turns `a` into `A` is damage too.
+    (hexadecimal(crc32fast::hash(rest)) == digits).then_some(rest)
+}
+
+/// The eight digits of a checksum. Every line that is read comes here, so nothing is allocated.
+fn hexadecimal(crc: u32) -> [u8; DIGITS] {
+    let mut digits = [0; DIGITS];
+    for (digit, shift) in digits.iter_mut().zip((0..u32::BITS).step_by(4).rev()) {
+        *digit = b"0123456789abcdef"[(crc >> shift & 0xf) as usize];
+    }
+    digits
+}
+
+/// Reads a line, given without its line break.
+pub(crate) fn decode(line: &[u8]) -> Result<Line, LineError> {
+    let rest = unseal(line).ok_or(LineError::Checksum)?;
+    if rest.starts_with(HEADER_OPENING) {
+        let header = serde_json::from_slice(line).map_err(meaningless)?;
+        return Ok(Line::Header(header));
+    }
+    let fields = match serde_json::from_slice::<Fields<Summary>>(line) {
+        Ok(fields) => fields,
+        Err(error) => decode_newer(line).ok_or_else(|| meaningless(error))?,
+    };
+    fields.into_line().map(Line::Change)
+}
+
+/// Reads a line whose record has a newer schema, of which little can be known.
+fn decode_newer(line: &[u8]) -> Option<Fields<Summary>> {
+    let Fields { seq, part, base, put, del, add } =
+        serde_json::from_slice::<Fields<summary::Newer>>(line).ok()?;
+    let put = Some(put?.into_summary()?);
+    Some(Fields { seq, part, base, put, del, add })
+}
+
+/// The record's document in a line that puts one, exactly as it was written.
+pub(crate) fn decode_record(line: &[u8]) -> Result<&str, LineError> {
+    unseal(line).ok_or(LineError::Checksum)?;
+    let fields: Fields<&RawValue> = serde_json::from_slice(line).map_err(meaningless)?;
+    let record = fields.put.ok_or_else(|| LineError::Meaningless("there is no record in it".to_owned()))?;
+    Ok(record.get())
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
+fn meaningless(error: serde_json::Error) -> LineError {
+    LineError::Meaningless(error.to_string())
+}
+
+impl Fields<Summary> {
+    fn into_line(self) -> Result<ChangeLine, LineError> {
+        let seq = self.seq;
+        let place = match (self.part, self.base) {
+            (Some((number, of)), None) => Place::Part { seq, number, of },
+            (None, Some((number, of))) => Place::Base { number, of },
+            _ => return Err(LineError::Meaningless("it has no place".to_owned())),
+        };
+        let change = match (self.put, self.del, self.add) {
+            (Some(summary), None, None) => LineChange::Put(Box::new(summary)),
+            (None, Some(id), None) => LineChange::Del(id),
+            (None, None, Some(counters)) => LineChange::Add(counters),
+            _ => return Err(LineError::Meaningless("it is not exactly one change".to_owned())),
+        };
+        Ok(ChangeLine { seq, place, change })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place::Part { seq: 12, number: 1, of: 3 };
+    const RECORD: &str =
+        r#"{"schema":1,"id":"abc","status":"running","created_at":"2026-01-02T03:04:05Z","new":[1]}"#;
+
+    fn put() -> Vec<u8> {
+        let mut line = Vec::new();
+        write_put(&mut line, 12, PLACE, RECORD);
+        assert_eq!(line.pop(), Some(b'\n'));
+        line
+    }
+
+    #[test]
+    fn a_line_is_plain_json_and_begins_with_its_checksum() {
+        let line = String::from_utf8(put()).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(line.starts_with("{\"crc\":\""), "{line}");
+        assert_eq!(value["seq"], 12);
+        assert_eq!(value["put"]["id"], "abc");
+    }
+
+    #[test]
+    fn a_record_comes_back_byte_for_byte() {
+        assert_eq!(decode_record(&put()).unwrap(), RECORD);
+        let Line::Change(line) = decode(&put()).unwrap() else { panic!("not a change") };
+        assert_eq!((line.seq, line.place), (12, PLACE));
+    }
+
+    #[test]
+    fn a_header_a_removal_and_counters_read_back() {
+        let header = Header { format: 1, store: "a\"b".into(), seq: 7, base: 2 };
+        let counters = BTreeMap::from([("odd \n name".to_owned(), 3)]);
+        let mut out = Vec::new();
+        write_header(&mut out, &header);
+        write_del(&mut out, 8, Place::Part { seq: 8, number: 1, of: 1 }, &"abc".parse().unwrap());
+        write_add(&mut out, 7, Place::Base { number: 2, of: 2 }, &counters);
+        let lines: Vec<_> = out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+        let [first, second, third] = lines[..] else { panic!("{} lines", lines.len()) };
+        assert_eq!(decode(first), Ok(Line::Header(header)));
+        let Ok(Line::Change(ChangeLine { change: LineChange::Del(id), .. })) = decode(second) else {
+            panic!()
+        };
+        assert_eq!(id.as_str(), "abc");
+        let Ok(Line::Change(ChangeLine { change: LineChange::Add(found), .. })) = decode(third) else {
+            panic!()
+        };
+        assert_eq!(found, counters);
+    }
+
+    #[test]
+    fn i6_no_flipped_bit_of_a_line_goes_unnoticed() {
+        let whole = put();
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut flipped = whole.clone();
+                flipped[at] ^= 1 << bit;
+                assert_eq!(decode(&flipped), Err(LineError::Checksum), "byte {at}, bit {bit}");
+            }
+            assert_eq!(decode(&whole[..at]), Err(LineError::Checksum), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_newer_schema_is_a_good_line() {
+        let mut line = Vec::new();
+        write_put(&mut line, 1, PLACE, r#"{"schema":9,"id":"abc","status":{"asleep":true},"name":["x"]}"#);
+        line.pop();
+        let Ok(Line::Change(ChangeLine { change: LineChange::Put(summary), .. })) = decode(&line) else {
+            panic!()
+        };
+        assert_eq!(summary.id.as_str(), "abc");
+        assert_eq!(summary.newer_schema(), Some(9));
+    }
+
+    #[test]
+    fn a_line_that_is_whole_and_means_nothing_is_an_error() {
+        for rest in [
+            r#""seq":1,"part":[1,1]}"#,
+            r#""seq":1,"del":"abc"}"#,
+            r#""seq":1,"part":[1,1],"put":{}}"#,
+            "}",
+            "x",
+        ] {
+            let mut line = Vec::new();
+            seal(&mut line, rest);
+            line.pop();
+            assert!(matches!(decode(&line), Err(LineError::Meaningless(_))), "{rest}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Where bad parts are kept: `<journal>.quarantine/`, in which nothing is ever replaced or deleted.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use sexton_core::StoreError;
+use sexton_durable::{create_private_dir, sync_parent};
+
+use crate::journal::{beside, io_error};
+
+/// The quarantine of one journal.
+pub(crate) struct Quarantine {
+    directory: PathBuf,
+    name: String,
+}
+
+impl Quarantine {
+    /// The quarantine of the journal at `path`. Nothing is made yet.
+    pub(crate) fn of(path: &Path) -> Quarantine {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Quarantine { directory: beside(path, ".quarantine"), name }
+    }
+
+    /// Keeps `bytes`, durably, and says where.
+    pub(crate) fn keep(&self, bytes: &[u8], label: &str) -> Result<PathBuf, StoreError> {
+        create_private_dir(&self.directory).map_err(io_error("cannot make", &self.directory))?;
+        let kept = self.claim(label, |target| {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
+            let written = file.write_all(bytes).and_then(|()| file.sync_all());
+            if written.is_err() {
+                // Half a copy would look like evidence.
+                let _ = fs::remove_file(target);
+            }
+            written
+        });
+        kept.map_err(io_error("cannot write into", &self.directory))
+    }
+
+    /// Tries one name after the other until one was free.
+    fn claim(&self, label: &str, make: impl Fn(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
+        for attempt in 0.. {
+            let suffix = if attempt == 0 { String::new() } else { format!(".{attempt}") };
+            let target = self.directory.join(format!("{}.{label}{suffix}", self.name));
+            match make(&target) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(()) => return sync_parent(&target).map(|()| target),
+            }
+        }
+        unreachable!("the loop above has no end")
+    }
+}
