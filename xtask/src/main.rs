@@ -1,1 +1,64 @@
-fn main(){}
+//! The project's own commands: `cargo xtask test`, `tidy`, `docs`, `audit`, `bench`.
+//!
+//! Architecture invariant: what CI checks is decided here and nowhere else, so that a developer's machine
+//! and CI never disagree. Nothing in here is part of the product.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "talking to its user is all it does")]
+
+mod audit;
+mod bench;
+mod docs;
+mod steps;
+mod test;
+mod tidy;
+mod unprivileged;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a task gives: its value, or a sentence that says what went wrong.
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything that CI checks: format, lints, tests, documentation, house rules
+    Test,
+    /// The process tests once more, as a user without privileges; a part of `test` where root runs it
+    Unprivileged,
+    /// The house rules that no compiler knows
+    Tidy,
+    /// Write the man pages, completions and JSON Schema below docs/
+    Docs(docs::DocsArguments),
+    /// Check the licences, sources and versions of all dependencies with cargo-deny
+    Audit,
+    /// Measure, and write docs/benchmarks.md
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Test => test::run(),
+        Task::Unprivileged => unprivileged::run(),
+        Task::Tidy => tidy::run(),
+        Task::Docs(arguments) => docs::run(&arguments),
+        Task::Audit => audit::run(),
+        Task::Bench(bench) => bench::run(&bench),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! The command line of Sexton: one file per command, and the only crate that prints.
 //!
 //! A command is `XArgs` and `run(args, context)` beside each other in `commands/x.rs`. It reads through
-//! the [`Context`](context::Context), prints through its [`Screen`](screen::Screen), and returns an
-//! [`Exit`](failure::Exit) or a [`Failure`](failure::Failure); `main` turns those into an exit code.
+//! the `Context`, prints through its `Screen`, and returns an `Exit` or a `Failure`; `main` turns those
+//! into an exit code.
 
 #![cfg_attr(not(test), deny(unused_crate_dependencies))]
 
@@ -39,6 +39,9 @@ pub fn main() -> ExitCode {
     if is_shim() {
         return shim_main();
     }
+    if is_asked_for_version() {
+        return print_version();
+    }
     let cli = Cli::parse();
     let mut screen = Screen::for_terminal(cli.global.json);
     let outcome = pollster::block_on(commands::run(cli, &mut screen));
@@ -47,6 +50,18 @@ pub fn main() -> ExitCode {
         Err(failure) => screen.fail(&failure),
     };
     ExitCode::from(exit.max(screen.exit_of_damage()).0)
+}
+
+/// Whether nothing is asked but the version. Scripts ask that at every step of theirs, so it is answered
+/// without building the parser of every command.
+fn is_asked_for_version() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    arguments.next().is_some_and(|first| first == "--version" || first == "-V") && arguments.next().is_none()
+}
+
+fn print_version() -> ExitCode {
+    let printed = Screen::for_terminal(false).line(concat!("sexton ", env!("CARGO_PKG_VERSION")));
+    ExitCode::from(u8::from(printed.is_err()))
 }
 
 /// The commands, options and help, for man pages and completions.

@@ -1,5 +1,7 @@
 //! Settings: where they come from, what a repository may set, and how mistakes are told.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use support::Yard;

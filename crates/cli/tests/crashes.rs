@@ -1,6 +1,8 @@
 //! Kill -9 at every moment that matters: the command line at each of its system calls while it starts a
 //! session, the supervisor, the owner.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::process::Command;

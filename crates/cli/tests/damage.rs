@@ -1,6 +1,8 @@
 //! A damaged store, a newer one, a full disk, a read-only directory: clear words, the right exit code, and
 //! not one byte changed.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::collections::BTreeMap;

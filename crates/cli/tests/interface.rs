@@ -1,5 +1,7 @@
 //! What people read: help, tables, errors, at 80 and at 120 columns.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use support::{Bystander, Ran, Yard};
@@ -109,6 +111,13 @@ fn json_is_the_only_thing_on_stdout() {
     {
         yard.json(command);
     }
+}
+
+#[test]
+fn the_version_is_the_same_however_it_is_asked_for() {
+    let yard = Yard::new();
+    let version = format!("sexton {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!([yard.ok(&["--version"]), yard.ok(&["-V"]), yard.ok(&["--json", "--version"])], [(); 3].map(|()| version.clone()));
 }
 
 #[test]

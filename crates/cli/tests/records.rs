@@ -1,5 +1,7 @@
 //! Registering, finishing, listing and showing, through the real program.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::os::unix::fs::PermissionsExt;

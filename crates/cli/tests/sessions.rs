@@ -1,5 +1,7 @@
 //! Starting, following, waiting for and stopping sessions, through the real program.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::io::Write;

@@ -1,0 +1,37 @@
+//! `cargo xtask audit`: cargo-deny over every dependency, as deny.toml says.
+//!
+//! It is not part of `test`: it installs a program, and what it finds can change without a change of ours.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Result;
+use crate::steps::Steps;
+use crate::workspace::{cargo, root, target_dir};
+
+/// What is checked. Advisories need the network at every run, and are a matter of the day.
+const CHECKS: [&str; 3] = ["bans", "licenses", "sources"];
+
+/// Checks the dependencies, installing cargo-deny first where there is none.
+pub(crate) fn run() -> Result {
+    let mut steps = Steps::new();
+    let deny = require_deny(&mut steps)?;
+    let mut check = Command::new(deny);
+    check.current_dir(root()).arg("check").args(CHECKS);
+    steps.run("dependencies", &mut check)
+}
+
+/// cargo-deny: the one on the path, or one of our own below the target directory.
+fn require_deny(steps: &mut Steps) -> Result<PathBuf> {
+    let installed = |program: &PathBuf| {
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    let tools = target_dir().join("tools");
+    let own = tools.join("bin/cargo-deny");
+    if let Some(deny) = [PathBuf::from("cargo-deny"), own.clone()].into_iter().find(installed) {
+        return Ok(deny);
+    }
+    let mut install = cargo(["install", "--locked", "cargo-deny", "--root"]);
+    steps.run("install cargo-deny", install.arg(&tools))?;
+    Ok(own)
+}

@@ -1,0 +1,172 @@
+//! pueue, a task manager with a daemon, as the program to compare with.
+//!
+//! It is installed below the target directory and runs with directories of its own: a pueue that the
+//! user has is neither asked nor touched.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::machine::first_line;
+use crate::Result;
+use crate::workspace::{cargo, target_dir};
+
+/// How long the daemon may take to answer, or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An installed pueue.
+pub(super) struct Pueue {
+    bin: PathBuf,
+}
+
+/// A daemon of ours; it ends when this is dropped.
+pub(super) struct Daemon<'a> {
+    pueue: &'a Pueue,
+    process: Child,
+    config: PathBuf,
+    state: PathBuf,
+    // A socket's path must be short, so it cannot lie in a deep target directory.
+    _runtime: TempDir,
+}
+
+impl Pueue {
+    /// The one below the target directory, installed from crates.io where it is missing.
+    pub(super) fn require() -> Result<Pueue> {
+        let peers = target_dir().join("peers");
+        let bin = peers.join("bin");
+        if !bin.join("pueued").exists() {
+            let status = cargo(["install", "--locked", "pueue", "--root"]).arg(&peers).status()?;
+            if !status.success() {
+                return Err(format!("pueue could not be installed ({status})").into());
+            }
+        }
+        Ok(Pueue { bin })
+    }
+
+    /// Its version, as it says it.
+    pub(super) fn version(&self) -> Result<String> {
+        first_line(self.bin.join("pueue"), &["--version"])
+    }
+
+    /// Starts a daemon that keeps its state in `directory`, and waits until it answers.
+    pub(super) fn start(&self, directory: &Path) -> Result<Daemon<'_>> {
+        let runtime = tempfile::tempdir()?;
+        fs::create_dir_all(directory)?;
+        let config = directory.join("pueue.yml");
+        let (state, sockets) = (directory.display(), runtime.path().display());
+        let settings = format!(
+            "shared:\n  pueue_directory: {state}\n  runtime_directory: {sockets}\n  alias_file: {state}/aliases.yml\n"
+        );
+        fs::write(&config, settings)?;
+        let process = Command::new(self.bin.join("pueued"))
+            .arg("--config")
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let state = directory.join("state.json");
+        let daemon = Daemon { pueue: self, process, config, state, _runtime: runtime };
+        wait_until("pueued does not answer", || {
+            Ok(daemon.client(&["status", "--json"]).output()?.status.success())
+        })?;
+        Ok(daemon)
+    }
+
+    /// A daemon with `count` finished tasks. One is really run; the others are copies of it in the state
+    /// that the daemon reads when it starts, which is what it would have written itself.
+    pub(super) fn start_with_finished(&self, directory: &Path, count: usize) -> Result<Daemon<'_>> {
+        let daemon = self.start(directory)?;
+        daemon.call(&["add", "--", "true"])?;
+        daemon.call(&["wait", "--quiet"])?;
+        let state = daemon.state.clone();
+        daemon.shut_down()?;
+        let mut document: Value = serde_json::from_str(&fs::read_to_string(&state)?)?;
+        multiply_task(&mut document, count)?;
+        fs::write(&state, document.to_string())?;
+        let daemon = self.start(directory)?;
+        let found = daemon.count_tasks()?;
+        if found == count { Ok(daemon) } else { Err(format!("pueue has {found} tasks, not {count}").into()) }
+    }
+}
+
+/// Makes the only task of a state into `count` of them.
+fn multiply_task(state: &mut Value, count: usize) -> Result {
+    let tasks = state["tasks"].as_object_mut().ok_or("pueue's state has no tasks")?;
+    let task = tasks.values().next().ok_or("pueue's state has no task")?.clone();
+    for id in 0..count {
+        let mut copy = task.clone();
+        copy["id"] = id.into();
+        tasks.insert(id.to_string(), copy);
+    }
+    Ok(())
+}
+
+impl Daemon<'_> {
+    /// A client of this daemon, with so small an environment that it is no burden to its tasks.
+    pub(super) fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.pueue.bin.join("pueue"));
+        command.env_clear().env("PATH", "/usr/bin:/bin").arg("--config").arg(&self.config).args(arguments);
+        command
+    }
+
+    fn call(&self, arguments: &[&str]) -> Result {
+        let output = self.client(arguments).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(()) } else { Err(format!("pueue {arguments:?}: {said}").into()) }
+    }
+
+    fn count_tasks(&self) -> Result<usize> {
+        let output = self.client(&["status", "--json"]).output()?;
+        let state: Value = serde_json::from_slice(&output.stdout)?;
+        Ok(state["tasks"].as_object().map_or(0, serde_json::Map::len))
+    }
+
+    /// Ends the daemon in its own way, so that its state is on disk.
+    fn shut_down(mut self) -> Result {
+        self.call(&["shutdown"])?;
+        let process = &mut self.process;
+        wait_until("pueued does not end", || Ok(process.try_wait()?.is_some()))
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        // Ours and never reaped before, so its pid is its own; a second kill of an ended one is refused.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn wait_until(otherwise: &str, mut ready: impl FnMut() -> Result<bool>) -> Result {
+    let began = Instant::now();
+    while !ready()? {
+        if began.elapsed() > PATIENCE {
+            return Err(otherwise.into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_state_with_one_task_becomes_one_with_many() {
+        let mut state = json!({"tasks": {"0": {"id": 0, "command": "true"}}, "groups": {}});
+        multiply_task(&mut state, 3).unwrap();
+        let command = "true";
+        assert_eq!(
+            state["tasks"],
+            json!({"0": {"id": 0, "command": command}, "1": {"id": 1, "command": command}, "2": {"id": 2, "command": command}})
+        );
+        assert!(multiply_task(&mut json!({"tasks": {}}), 3).is_err());
+    }
+}

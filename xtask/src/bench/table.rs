@@ -1,0 +1,118 @@
+//! A table of figures, the same on the terminal and in Markdown.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Something measured.
+#[derive(Clone, Copy)]
+pub(super) enum Figure {
+    /// How long something took.
+    Time(Duration),
+    /// How often something happened in a second.
+    PerSecond(f64),
+}
+
+impl Figure {
+    fn value(self) -> f64 {
+        match self {
+            Figure::Time(time) => time.as_secs_f64(),
+            Figure::PerSecond(rate) => rate,
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Figure::Time(time) => write!(f, "{:.2} ms", time.as_secs_f64() * 1e3),
+            Figure::PerSecond(rate) => write!(f, "{rate:.0} /s"),
+        }
+    }
+}
+
+/// What a ratio should be.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    /// No larger than this.
+    AtMost(f64),
+    /// No smaller than this.
+    AtLeast(f64),
+    /// Reported beside the others, and not judged.
+    None,
+}
+
+/// One comparison.
+#[derive(Clone)]
+pub(super) struct Row {
+    /// What is compared with what.
+    pub(super) what: String,
+    /// Sexton's figure.
+    pub(super) ours: Figure,
+    /// The figure it is compared with.
+    pub(super) theirs: Figure,
+    /// What the ratio should be.
+    pub(super) goal: Goal,
+}
+
+impl Row {
+    fn cells(&self) -> [String; 6] {
+        let ratio = self.ours.value() / self.theirs.value();
+        let verdict = |met| if met { "met" } else { "**missed**" }.to_owned();
+        let (goal, verdict) = match self.goal {
+            Goal::AtMost(limit) => (format!("≤ {limit:.1}×"), verdict(ratio <= limit)),
+            Goal::AtLeast(limit) => (format!("≥ {limit:.1}×"), verdict(ratio >= limit)),
+            Goal::None => (String::new(), String::new()),
+        };
+        let [ours, theirs] = [self.ours, self.theirs].map(|figure| figure.to_string());
+        [self.what.clone(), ours, theirs, format!("{ratio:.2}×"), goal, verdict]
+    }
+}
+
+/// The rows as a Markdown table, aligned so that it reads as well without being rendered.
+pub(super) fn render(rows: &[Row]) -> String {
+    let mut lines = vec![["what", "sexton", "against", "ratio", "goal", ""].map(str::to_owned)];
+    lines.extend(rows.iter().map(Row::cells));
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 6] = std::array::from_fn(|column| width(column).max(3));
+    lines.insert(1, widths.map(|width| "-".repeat(width)));
+    let cell = |(text, width): (&String, usize)| format!(" {text:width$} |");
+    lines.iter().map(|line| format!("|{}\n", line.iter().zip(widths).map(cell).collect::<String>())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ours: u64, theirs: u64, goal: Goal) -> Row {
+        let time = |millis| Figure::Time(Duration::from_millis(millis));
+        Row { what: "a commit".into(), ours: time(ours), theirs: time(theirs), goal }
+    }
+
+    #[test]
+    fn a_goal_that_is_missed_says_so() {
+        let verdict = |row: Row| row.cells()[5].clone();
+        assert_eq!(verdict(row(2, 1, Goal::AtMost(2.0))), "met");
+        assert_eq!(verdict(row(21, 10, Goal::AtMost(2.0))), "**missed**");
+        assert_eq!(verdict(row(8, 10, Goal::AtLeast(0.8))), "met");
+        assert_eq!(verdict(row(7, 10, Goal::AtLeast(0.8))), "**missed**");
+        assert_eq!(verdict(row(7, 10, Goal::None)), "");
+    }
+
+    #[test]
+    fn a_table_reads_without_being_rendered() {
+        let rate = Row {
+            what: "many writers".into(),
+            ours: Figure::PerSecond(900.4),
+            theirs: Figure::PerSecond(1000.0),
+            goal: Goal::None,
+        };
+        let table = render(&[row(3, 2, Goal::AtMost(2.0)), rate]);
+        let expected = "\
+| what         | sexton  | against | ratio | goal   |     |
+| ------------ | ------- | ------- | ----- | ------ | --- |
+| a commit     | 3.00 ms | 2.00 ms | 1.50× | ≤ 2.0× | met |
+| many writers | 900 /s  | 1000 /s | 0.90× |        |     |
+";
+        assert_eq!(table, expected);
+    }
+}

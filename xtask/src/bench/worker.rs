@@ -1,0 +1,122 @@
+//! The other side of `store-worker`: what has to be measured inside a process with an open store.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::measure::median;
+use crate::Result;
+use crate::steps::shown;
+use crate::workspace;
+
+/// The program, built as the product is.
+pub(super) struct Worker {
+    program: PathBuf,
+}
+
+/// The median time of one commit, and of what it is compared with.
+pub(super) struct CommitTimes {
+    /// Bare write and fdatasync of the same bytes.
+    pub(super) bare: Duration,
+    /// A commit to the small store.
+    pub(super) small: Duration,
+    /// A commit to the large store.
+    pub(super) large: Duration,
+}
+
+impl Worker {
+    /// Builds it.
+    pub(super) fn build() -> Result<Worker> {
+        let arguments =
+            ["build", "--release", "--package", "xtask", "--features", "bench", "--bin", "store-worker"];
+        let built = workspace::build(&arguments)?;
+        let program = built.into_iter().find(|program| program.name == "store-worker");
+        Ok(Worker { program: program.ok_or("cargo built no store-worker")?.path })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments);
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = self.command(arguments);
+        let output = command.stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err(format!("`{}`: {}", shown(&command), output.status).into());
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Makes the store at `url`, with `count` finished records.
+    pub(super) fn populate(&self, url: &str, count: usize) -> Result {
+        self.output(&["populate", url, &count.to_string()])?;
+        Ok(())
+    }
+
+    /// Commits to both stores in turns, with bare writes to a file in `directory` between them.
+    pub(super) fn commits(
+        &self,
+        small: &str,
+        large: &str,
+        directory: &Path,
+        turns: usize,
+    ) -> Result<CommitTimes> {
+        let bare = directory.join("bare");
+        let turns = turns.to_string();
+        let output = self.output(&["commits", small, large, &bare.to_string_lossy(), &turns])?;
+        let samples: Vec<[u64; 3]> = serde_json::from_str(&output)?;
+        let times = |column: usize| median(samples.iter().map(|s| Duration::from_nanos(s[column])).collect());
+        Ok(CommitTimes { bare: times(0), small: times(1), large: times(2) })
+    }
+
+    /// Commits in a second of `processes` that insert `each` records at once into the store at `url`.
+    pub(super) fn throughput(&self, url: &str, processes: usize, each: usize) -> Result<f64> {
+        let mut writers = (0..processes)
+            .map(|_| Writer::start(self.command(&["contend", url, &each.to_string()])))
+            .collect::<Result<Vec<Writer>>>()?;
+        // The time of starting programs is not what is measured: all stand ready before the first goes.
+        writers.iter_mut().try_for_each(|writer| writer.expect("ready"))?;
+        let began = Instant::now();
+        writers.iter_mut().try_for_each(Writer::go)?;
+        writers.iter_mut().try_for_each(|writer| writer.expect("done"))?;
+        let took = began.elapsed();
+        #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
+        Ok((processes * each) as f64 / took.as_secs_f64())
+    }
+}
+
+/// One writing process.
+struct Writer {
+    process: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Writer {
+    fn start(mut command: Command) -> Result<Writer> {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let stdout = process.stdout.take().ok_or("the writer has no output")?;
+        Ok(Writer { process, said: BufReader::new(stdout) })
+    }
+
+    fn expect(&mut self, word: &str) -> Result {
+        let mut line = String::new();
+        self.said.read_line(&mut line)?;
+        if line.trim() == word { Ok(()) } else { Err(format!("a writer said {line:?}, not {word:?}").into()) }
+    }
+
+    fn go(&mut self) -> Result {
+        let mut stdin = self.process.stdin.take().ok_or("the writer was let go already")?;
+        Ok(stdin.write_all(b"go\n")?)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Where another writer failed, this one may still wait for its word.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,142 @@
+//! `cargo xtask docs`: the documents that the program writes about itself, kept below docs/.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::Result;
+use crate::steps::shown;
+use crate::workspace::{cargo, root};
+
+/// What is generated, below docs/. Everything in these folders is; nothing beside them is touched.
+const FOLDERS: [&str; 2] = ["man", "completions"];
+const FILES: [&str; 1] = ["schema.json"];
+
+/// The options of `docs`.
+#[derive(clap::Args)]
+pub(crate) struct DocsArguments {
+    /// Change nothing; fail where a document is not what the program would write
+    #[arg(long)]
+    check: bool,
+}
+
+/// Documents by their path below docs/.
+type Documents = BTreeMap<String, Vec<u8>>;
+
+/// Writes the documents, or with `--check` compares them.
+pub(crate) fn run(arguments: &DocsArguments) -> Result {
+    if arguments.check {
+        let stale = find_stale()?;
+        return if stale.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{}\nhint: run `cargo xtask docs`", stale.join("\n")).into())
+        };
+    }
+    write(&generate()?, &root().join("docs"))
+}
+
+/// One line per document that is not what the program would write now.
+pub(crate) fn find_stale() -> Result<Vec<String>> {
+    Ok(compare(&generate()?, &load(&root().join("docs"))?))
+}
+
+/// The documents as the program writes them now.
+fn generate() -> Result<Documents> {
+    let out = tempfile::tempdir()?;
+    let mut command = cargo(["run", "--quiet", "--package", "sexton", "--example", "generate", "--"]);
+    let status = command.arg(out.path()).status()?;
+    if !status.success() {
+        return Err(format!("`{}` failed ({status})", shown(&command)).into());
+    }
+    let documents = load(out.path())?;
+    if documents.is_empty() {
+        return Err(format!("`{}` wrote nothing", shown(&command)).into());
+    }
+    Ok(documents)
+}
+
+/// Every generated document below `docs`.
+fn load(docs: &Path) -> Result<Documents> {
+    let mut documents = Documents::new();
+    for folder in FOLDERS {
+        if !docs.join(folder).exists() {
+            continue;
+        }
+        for entry in fs::read_dir(docs.join(folder))? {
+            let name = entry?.file_name();
+            let path = format!("{folder}/{}", name.to_string_lossy());
+            documents.insert(path.clone(), fs::read(docs.join(path))?);
+        }
+    }
+    for file in FILES {
+        if docs.join(file).exists() {
+            documents.insert(file.to_owned(), fs::read(docs.join(file))?);
+        }
+    }
+    Ok(documents)
+}
+
+fn compare(current: &Documents, found: &Documents) -> Vec<String> {
+    let mut stale = Vec::new();
+    for (path, content) in current {
+        match found.get(path) {
+            Some(there) if there == content => {}
+            Some(_) => stale.push(format!("docs/{path}: out of date")),
+            None => stale.push(format!("docs/{path}: missing")),
+        }
+    }
+    let nobody_writes = found.keys().filter(|path| !current.contains_key(*path));
+    stale.extend(nobody_writes.map(|path| format!("docs/{path}: no longer generated")));
+    stale
+}
+
+fn write(current: &Documents, docs: &Path) -> Result {
+    for path in load(docs)?.keys().filter(|path| !current.contains_key(*path)) {
+        fs::remove_file(docs.join(path))?;
+    }
+    for (path, content) in current {
+        let path = docs.join(path);
+        fs::create_dir_all(path.parent().expect("it lies below docs"))?;
+        fs::write(path, content)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn documents(list: &[(&str, &str)]) -> Documents {
+        list.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn a_changed_missing_or_forgotten_document_is_stale() {
+        let current = documents(&[("man/sexton.1", "new"), ("schema.json", "{}")]);
+        assert_eq!(compare(&current, &current), Vec::<String>::new());
+        let found = documents(&[("man/sexton.1", "old"), ("man/sexton-gone.1", "")]);
+        let stale = compare(&current, &found);
+        assert_eq!(
+            stale,
+            [
+                "docs/man/sexton.1: out of date",
+                "docs/schema.json: missing",
+                "docs/man/sexton-gone.1: no longer generated",
+            ]
+        );
+    }
+
+    #[test]
+    fn writing_makes_the_folder_current_and_leaves_the_other_documents_alone() {
+        let docs = tempfile::tempdir().unwrap();
+        let at = |path: &str| docs.path().join(path);
+        fs::create_dir(at("man")).unwrap();
+        fs::write(at("man/sexton-gone.1"), "").unwrap();
+        fs::write(at("benchmarks.md"), "by hand").unwrap();
+        let current = documents(&[("man/sexton.1", "new"), ("schema.json", "{}")]);
+        write(&current, docs.path()).unwrap();
+        assert_eq!(load(docs.path()).unwrap(), current);
+        assert_eq!(fs::read_to_string(at("benchmarks.md")).unwrap(), "by hand");
+    }
+}

@@ -1,0 +1,76 @@
+//! The rule for README.md: the commands that a stranger types first are the ones that CI runs.
+
+use super::SourceFile;
+
+/// What CI runs.
+pub(super) const CI: &str = ".ci/run";
+
+const README: &str = "README.md";
+
+/// The two commands with which the project explains itself.
+const COMMANDS: [&str; 2] = ["cargo run --release -- demo", "cargo xtask test"];
+
+/// A finding for each command that one of the two files lacks, or that README.md has beyond the two.
+pub(super) fn check(files: &[SourceFile]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for path in [README, CI] {
+        let Some(file) = files.iter().find(|file| file.path == path) else {
+            findings.push(format!("{path}: missing"));
+            continue;
+        };
+        let found: Vec<&str> = cargo_lines(&file.text).collect();
+        let missing = COMMANDS.iter().filter(|command| !found.contains(command));
+        findings.extend(missing.map(|command| format!("{path}: the line `{command}` is missing")));
+        let further = found.iter().filter(|line| path == README && !COMMANDS.contains(line));
+        findings.extend(further.map(|line| format!("{path}: CI does not run `{line}`")));
+    }
+    findings
+}
+
+/// The lines that call cargo, without a prompt and without a remark behind.
+fn cargo_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let line = line.trim();
+        let line = line.strip_prefix("$ ").unwrap_or(line);
+        let line = line.split_once(" #").map_or(line, |(command, _)| command.trim_end());
+        line.starts_with("cargo ").then_some(line)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: &str = "text\n```\n$ cargo run --release -- demo   # the story\ncargo xtask test\n```\n";
+
+    fn findings(readme: &str, ci: &str) -> Vec<String> {
+        let file = |path: &str, text: &str| SourceFile { path: path.into(), text: text.into() };
+        check(&[file(README, readme), file(CI, ci)])
+    }
+
+    #[test]
+    fn the_two_commands_in_both_files_are_enough() {
+        assert_eq!(findings(BOTH, &format!("cargo --version\n{BOTH}")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_missing_command_is_found() {
+        assert_eq!(
+            findings("cargo xtask test", BOTH),
+            ["README.md: the line `cargo run --release -- demo` is missing"]
+        );
+        let without_test = "echo cargo xtask test\ncargo run --release -- demo";
+        assert_eq!(findings(BOTH, without_test), [".ci/run: the line `cargo xtask test` is missing"]);
+    }
+
+    #[test]
+    fn a_command_that_ci_does_not_run_is_found() {
+        let readme = format!("{BOTH}cargo install sexton\n");
+        assert_eq!(findings(&readme, BOTH), ["README.md: CI does not run `cargo install sexton`"]);
+    }
+
+    #[test]
+    fn a_missing_file_is_found() {
+        assert_eq!(check(&[]), ["README.md: missing", ".ci/run: missing"]);
+    }
+}

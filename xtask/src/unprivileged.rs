@@ -1,0 +1,96 @@
+//! The process tests once more, as a user without privileges.
+//!
+//! Most users are not root: they cannot read the environment of others, nor signal them, and rules that
+//! only ever ran as root would not notice. CI often is root, so the tests change the user by themselves.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::Result;
+use crate::workspace::{self, Executable};
+
+/// The packages whose behaviour depends on who runs them.
+const PACKAGES: [&str; 2] = ["sexton-proc-linux", "sexton-proc-portable"];
+
+/// The user and group that own nothing.
+const NOBODY: u32 = 65534;
+
+/// Whether this process can do more than most users can, and can become one of them.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Builds the test programs, and runs copies of them that anybody can reach.
+pub(crate) fn run() -> Result {
+    if !is_root() {
+        return Err(
+            "only root can become another user; anybody else has run these tests as one already".into()
+        );
+    }
+    let mut arguments = vec!["test", "--no-run"];
+    arguments.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    let programs: Vec<Executable> =
+        workspace::build(&arguments)?.into_iter().filter(|program| program.is_test).collect();
+    if programs.len() < PACKAGES.len() {
+        return Err(format!("{} have only {} test programs", PACKAGES.join(" and "), programs.len()).into());
+    }
+    for program in programs {
+        run_as_nobody(&program)?;
+    }
+    Ok(())
+}
+
+/// Runs one test program with a home of its own, which must be empty again afterwards.
+fn run_as_nobody(program: &Executable) -> Result {
+    // The target directory may lie below a home that only root can enter.
+    let stage = tempfile::tempdir()?;
+    fs::set_permissions(stage.path(), Permissions::from_mode(0o755))?;
+    let copy = stage.path().join(&program.name);
+    fs::copy(&program.path, &copy)?;
+    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    let home = stage.path().join("home");
+    fs::create_dir(&home)?;
+    fs::set_permissions(&home, Permissions::from_mode(0o700))?;
+    chown(&home, Some(NOBODY), Some(NOBODY))?;
+
+    let status = as_nobody(&copy, &home).env("CARGO_MANIFEST_DIR", &program.package).status()?;
+    if !status.success() {
+        return Err(format!("{} as uid {NOBODY}: {status}", program.name).into());
+    }
+    let left: Vec<_> = fs::read_dir(&home)?.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("{} left {left:?} behind", program.name).into()) }
+}
+
+/// A command that has only what a plain user has. The standard library drops root's other groups along
+/// with the uid.
+fn as_nobody(program: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.uid(NOBODY).gid(NOBODY).current_dir(home).env_clear();
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command.env("HOME", home).env("TMPDIR", home).env("RUST_BACKTRACE", "1");
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_as_nobody_has_neither_roots_user_nor_its_groups_nor_its_environment() {
+        if !is_root() {
+            // Only root can become somebody else; for anybody else the refusal is the proof.
+            assert!(as_nobody(Path::new("/bin/true"), Path::new("/")).status().is_err());
+            return;
+        }
+        let output = as_nobody(Path::new("/bin/sh"), Path::new("/"))
+            .args(["-c", "id -u; id -G; env | grep -c '^CARGO'"])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "65534\n65534\n0\n");
+    }
+}

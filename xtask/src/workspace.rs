@@ -1,0 +1,90 @@
+//! Where the workspace is, and how cargo is called in it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::Result;
+
+/// The folder of the workspace's manifest.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in a folder of the workspace")
+}
+
+/// Where build products go; what a task installs for itself goes there too.
+pub(crate) fn target_dir() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// The cargo that built this program, called in the workspace.
+pub(crate) fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(arguments);
+    // A developer may work inside a session; the project's tests must not find it, nor its store.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SEXTON_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A program that cargo has built.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Executable {
+    /// Its target's name.
+    pub(crate) name: String,
+    /// Its file.
+    pub(crate) path: PathBuf,
+    /// The folder of its package.
+    pub(crate) package: PathBuf,
+    /// Whether it is a test program.
+    pub(crate) is_test: bool,
+}
+
+/// Builds with cargo and returns the programs that came of it. `arguments` begin with the subcommand.
+pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Executable>> {
+    let mut command = cargo(arguments);
+    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let output = command.output()?;
+    if !output.status.success() {
+        return Err(format!("`cargo {}` failed", arguments.join(" ")).into());
+    }
+    Ok(String::from_utf8(output.stdout)?.lines().filter_map(find_executable).collect())
+}
+
+/// The program that one line of cargo's messages announces; only such messages have an `executable`.
+fn find_executable(line: &str) -> Option<Executable> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    Some(Executable {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        path: message["executable"].as_str()?.into(),
+        package: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
+        is_test: message["profile"]["test"] == true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_artifact_with_an_executable_is_a_program() {
+        let program = r#"{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml",
+            "target":{"name":"life"},"profile":{"test":true},"executable":"/t/life-1"}"#;
+        let found = find_executable(&program.replace('\n', "")).unwrap();
+        assert_eq!(found.package, Path::new("/w/a"));
+        assert_eq!((found.name.as_str(), found.is_test), ("life", true));
+        assert_eq!(find_executable(&program.replace(r#""/t/life-1""#, "null")), None);
+        assert_eq!(find_executable(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(find_executable("warning: not JSON"), None);
+    }
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[workspace]"));
+    }
+}
