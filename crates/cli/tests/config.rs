@@ -41,7 +41,7 @@ fn a_cloned_repository_sets_nothing_that_could_do_harm_until_it_is_trusted() {
     let run = |arguments: &[&str]| {
         let mut command = yard.command(arguments);
         command.env_remove("SEXTON_STATE_DIR").env_remove("SEXTON_STORE");
-        support::Ran::of(command.output().unwrap())
+        support::Ran::of(&command.output().unwrap())
     };
     let config = |ran: &support::Ran| serde_json::from_str::<serde_json::Value>(&ran.stdout).unwrap();
     let before = run(&["config", "--json"]);

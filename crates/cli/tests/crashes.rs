@@ -61,7 +61,10 @@ fn check_and_clear(yard: &Yard, nth: usize, trial: &str) {
             assert!(!marker.exists(), "call {nth}: the command ran, and no record says so");
             let newest = yard.json(&["ps", "-a", "--limit", "1"]);
             let reason = newest[0]["exit"]["reason"].as_str().unwrap_or("absent").to_owned();
-            assert!(["absent", "never_started", "stopped"].contains(&reason.as_str()), "call {nth}: {newest}");
+            assert!(
+                ["absent", "never_started", "stopped"].contains(&reason.as_str()),
+                "call {nth}: {newest}"
+            );
         }
     }
 }
@@ -121,13 +124,21 @@ fn kill_9(pid: u64) {
 
 #[test]
 fn i10_the_sessions_of_a_killed_owner_end_with_nobody_running_anything() {
-    let yard = Yard::new().with_settings(
-        "owner.grace = \"50ms\"\nstop.grace = \"100ms\"\nstore.durability = \"process\"\n",
-    );
+    let yard = Yard::new()
+        .with_settings("owner.grace = \"50ms\"\nstop.grace = \"100ms\"\nstore.durability = \"process\"\n");
     let free = yard.ok(&["run", "-d", "--", "sleep", "600"]);
     for _ in 0..trials() {
         let mut owner = Bystander::start();
-        let id = yard.ok(&["run", "-d", "--owner-pid", &owner.pid(), "--", "sh", "-c", "setsid sleep 601 & sleep 602"]);
+        let id = yard.ok(&[
+            "run",
+            "-d",
+            "--owner-pid",
+            &owner.pid(),
+            "--",
+            "sh",
+            "-c",
+            "setsid sleep 601 & sleep 602",
+        ]);
         owner.end();
         assert_eq!(yard.wait_until_ended(&id)["status"], "orphaned");
         eventually("its processes are gone", || carriers(&id).is_empty());

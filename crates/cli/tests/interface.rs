@@ -7,7 +7,7 @@ mod support;
 use support::{Bystander, Ran, Yard};
 
 fn at(yard: &Yard, columns: &str, arguments: &[&str]) -> Ran {
-    Ran::of(yard.command(arguments).env("COLUMNS", columns).output().unwrap())
+    Ran::of(&yard.command(arguments).env("COLUMNS", columns).output().unwrap())
 }
 
 /// Replaces what differs from run to run.
@@ -117,7 +117,10 @@ fn json_is_the_only_thing_on_stdout() {
 fn the_version_is_the_same_however_it_is_asked_for() {
     let yard = Yard::new();
     let version = format!("sexton {}", env!("CARGO_PKG_VERSION"));
-    assert_eq!([yard.ok(&["--version"]), yard.ok(&["-V"]), yard.ok(&["--json", "--version"])], [(); 3].map(|()| version.clone()));
+    assert_eq!(
+        [yard.ok(&["--version"]), yard.ok(&["-V"]), yard.ok(&["--json", "--version"])],
+        [(); 3].map(|()| version.clone())
+    );
 }
 
 #[test]

@@ -9,12 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use support::{Bystander, Yard};
 
 fn stores() -> Vec<&'static str> {
-    let mut stores = Vec::new();
-    #[cfg(feature = "store-sqlite")]
-    stores.push("sqlite");
-    #[cfg(feature = "store-json")]
-    stores.push("json");
-    stores
+    let linked = [("sqlite", cfg!(feature = "store-sqlite")), ("json", cfg!(feature = "store-json"))];
+    linked.into_iter().filter(|(_, linked)| *linked).map(|(store, _)| store).collect()
 }
 
 #[test]

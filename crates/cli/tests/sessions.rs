@@ -51,7 +51,7 @@ fn standard_input_reaches_a_foreground_command() {
     let mut child =
         yard.command(&["run", "--", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"through the gate\n").unwrap();
-    assert_eq!(Ran::of(child.wait_with_output().unwrap()).stdout, "through the gate\n");
+    assert_eq!(Ran::of(&child.wait_with_output().unwrap()).stdout, "through the gate\n");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn logs_are_read_from_the_end_from_a_cursor_and_as_they_come() {
     assert_eq!((beyond["cursor"].as_u64(), beyond["truncated"].as_bool()), (Some(14), Some(true)));
     let following = yard.command(&["logs", &id, "-f"]).stdout(Stdio::piped()).spawn().unwrap();
     yard.ok(&["stop", &id]);
-    assert_eq!(Ran::of(following.wait_with_output().unwrap()).stdout, "one\ntwo\nthree\n");
+    assert_eq!(Ran::of(&following.wait_with_output().unwrap()).stdout, "one\ntwo\nthree\n");
     assert_eq!(yard.json(&["logs", &id, "--cursor", "14"])["eof"], true);
 }
 

@@ -95,7 +95,7 @@ impl Yard {
 
     /// Runs the binary and gives back everything it said.
     pub fn sexton(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().unwrap())
+        Ran::of(&self.command(arguments).output().unwrap())
     }
 
     /// Runs the binary, which must succeed, and gives back its output without the last newline.
@@ -138,7 +138,7 @@ impl Drop for Yard {
 }
 
 impl Ran {
-    pub fn of(output: Output) -> Ran {
+    pub fn of(output: &Output) -> Ran {
         Ran {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
