@@ -1,0 +1,54 @@
+//! The checksum that every row carries. SQLite notices a broken tree, but not a changed value.
+
+use rusqlite::types::Value;
+
+/// The checksum of a row of `table`: over each value with its type and length, so that no byte can move
+/// from one column to the next unseen.
+pub(crate) fn of_row(table: &str, values: &[Value]) -> i64 {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut add = |kind: u8, bytes: &[u8]| {
+        hasher.update(&[kind]);
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(b't', table.as_bytes());
+    for value in values {
+        match value {
+            Value::Null => add(b'n', &[]),
+            Value::Integer(number) => add(b'i', &number.to_le_bytes()),
+            Value::Real(number) => add(b'r', &number.to_le_bytes()),
+            Value::Text(text) => add(b's', text.as_bytes()),
+            Value::Blob(bytes) => add(b'b', bytes),
+        }
+    }
+    i64::from(hasher.finalize())
+}
+
+/// Splits off the checksum, which every table has as its last column; `None` where it does not fit the
+/// rest of the row.
+pub(crate) fn verify(table: &str, mut values: Vec<Value>) -> Option<Vec<Value>> {
+    let checksum = values.pop()?;
+    (checksum == Value::Integer(of_row(table, &values))).then_some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_changes_columns_changes_the_checksum() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let one = of_row("t", &[text("ab"), text("c")]);
+        assert_ne!(one, of_row("t", &[text("a"), text("bc")]));
+        assert_ne!(one, of_row("t", &[text("ab"), text("c"), Value::Null]));
+        assert_ne!(one, of_row("u", &[text("ab"), text("c")]));
+    }
+
+    #[test]
+    fn only_the_right_checksum_is_split_off() {
+        let row = vec![Value::Integer(7), Value::Integer(of_row("t", &[Value::Integer(7)]))];
+        assert_eq!(verify("t", row.clone()), Some(vec![Value::Integer(7)]));
+        assert_eq!(verify("u", row), None);
+        assert_eq!(verify("t", Vec::new()), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! Reading everything: the tree, the definitions, every checksum, every count. This is what `check` does,
+//! and what an open does once where the file is not as our writers left it.
+
+use rusqlite::Connection;
+use sexton_core::store::Damage;
+
+use crate::counters;
+use crate::fault::database_damage;
+use crate::meta::{Meta, Tally};
+use crate::rows::{self, COLUMNS, Row};
+use crate::schema;
+
+/// What reading everything gave.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// How many records are whole and usable.
+    pub(crate) records: u64,
+    /// What is not as it should be, the harmless too.
+    pub(crate) damage: Vec<Damage>,
+}
+
+/// Reads everything in one snapshot. An error is for the caller to sort: damage can be one, too.
+pub(crate) fn check(connection: &Connection) -> rusqlite::Result<Findings> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut findings = Findings::default();
+    snapshot.pragma_update(None, "cell_size_check", true)?;
+    check_header(&snapshot, &mut findings)?;
+    check_tree(&snapshot, &mut findings)?;
+    check_rows(&snapshot, &mut findings)?;
+    check_counters(&snapshot, &mut findings)?;
+    Ok(findings)
+}
+
+impl Findings {
+    fn add(&mut self, what: impl Into<String>) {
+        self.damage.push(database_damage(what));
+    }
+}
+
+/// What the file's header says of how to read the rest, and the definitions, must be what we wrote.
+fn check_header(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
+    let encoding: String = connection.pragma_query_value(None, "encoding", |row| row.get(0))?;
+    let vacuum: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
+    if encoding != "UTF-8" || vacuum != 0 {
+        findings.add("the file's header is damaged");
+    }
+    if schema::load_definitions(connection)? != *schema::expected_definitions() {
+        findings.add("the definitions of the tables are damaged");
+    }
+    Ok(())
+}
+
+/// SQLite's own check of its pages, and of every index against its table.
+fn check_tree(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("PRAGMA integrity_check")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let line: String = row.get(0)?;
+        if line != "ok" {
+            findings.add(line.trim().replace('\n', "; "));
+        }
+    }
+    Ok(())
+}
+
+fn check_rows(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
+    let mut tally = Tally::default();
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM sessions"))?;
+    let mut found = statement.query([])?;
+    while let Some(row) = found.next()? {
+        match Row::from_values(rows::read_values(row)?) {
+            Ok(row) => {
+                tally.add(row.status());
+                match row.parse() {
+                    Ok(_) => findings.records += 1,
+                    Err(error) => findings.damage.push(rows::unusable(&row.id, &error)),
+                }
+            }
+            Err(bad) => findings.damage.push(bad.damage()),
+        }
+    }
+    match Meta::load(connection)? {
+        None => findings.add("what the store says of itself is damaged"),
+        Some(meta) if meta.tally != tally => {
+            let (counted, known) = (tally.of(None), meta.tally.of(None));
+            findings.add(format!("{counted} whole records are there, and there were {known}"));
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+fn check_counters(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
+    let damaged = counters::load(connection)?.iter().filter(|counter| counter.is_none()).count();
+    if damaged > 0 {
+        findings.add(format!("{damaged} counters are damaged"));
+    }
+    Ok(())
+}

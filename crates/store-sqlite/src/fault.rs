@@ -1,0 +1,71 @@
+//! Why something inside the store did not work: the content is not what was written, or somebody refused.
+//! The two are never mixed up: a full disk is not damage, and a broken page is not worth a retry.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+use rusqlite::ffi;
+use sexton_core::StoreError;
+use sexton_core::store::Damage;
+
+/// Why a step failed.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The store's content is not what was written.
+    Damage(Vec<Damage>),
+    /// Another file took the place of the one that was open.
+    Replaced,
+    /// The operating system, the database or the rules refused; the content is not in question.
+    Refused(StoreError),
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Fault {
+        Fault::Refused(error)
+    }
+}
+
+impl Fault {
+    /// Damage of the database as a whole.
+    pub(crate) fn damaged(what: impl Into<String>) -> Fault {
+        Fault::Damage(vec![database_damage(what)])
+    }
+
+    /// Sorts an error of the database.
+    pub(crate) fn of(action: &'static str, path: &Path, error: rusqlite::Error) -> Fault {
+        if is_damage(&error) {
+            return Fault::damaged(error.to_string());
+        }
+        Fault::Refused(StoreError::Backend { action, path: path.to_owned(), source: Box::new(error) })
+    }
+}
+
+/// Damage of the database as a whole.
+pub(crate) fn database_damage(what: impl Into<String>) -> Damage {
+    Damage { place: "database".to_owned(), what: what.into(), harmless: false }
+}
+
+/// Whether `error` says that the content is wrong. What no statement of ours can cause by itself, such as
+/// a missing column or a value of another type, does.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::SqliteFailure(failure, _)
+        | rusqlite::Error::SqlInputError { error: failure, .. } => match failure.code {
+            ErrorCode::SystemIoFailure => failure.extended_code == ffi::SQLITE_IOERR_SHORT_READ,
+            ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::ConstraintViolation
+            | ErrorCode::TypeMismatch
+            | ErrorCode::TooBig
+            | ErrorCode::Unknown => true,
+            _ => false,
+        },
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..)
+        | rusqlite::Error::QueryReturnedNoRows
+        | rusqlite::Error::InvalidColumnIndex(_)
+        | rusqlite::Error::InvalidColumnType(..) => true,
+        _ => false,
+    }
+}

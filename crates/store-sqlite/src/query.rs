@@ -1,0 +1,92 @@
+//! A [`Query`] as SQL: what is filtered here is never deserialised.
+
+use rusqlite::types::Value;
+use sexton_core::{Query, Status};
+
+use crate::rows::{COLUMNS, repo_value, stored};
+
+/// A statement and what is bound to it.
+pub(crate) struct Selection {
+    /// The statement.
+    pub(crate) sql: String,
+    /// The values of its parameters, in order.
+    pub(crate) values: Vec<Value>,
+}
+
+/// The statement that lists what `query` asks for, newest first.
+pub(crate) fn select(query: &Query) -> Selection {
+    let mut values = Vec::new();
+    let mut conditions: Vec<String> = Vec::new();
+    let mut bind = |value: Value| {
+        values.push(value);
+        format!("?{}", values.len())
+    };
+    if let Some(statuses) = &query.statuses {
+        let names: Vec<_> =
+            statuses.iter().map(|status| bind(Value::Text(status.as_str().to_owned()))).collect();
+        conditions.push(format!("status IN ({})", names.join(", ")));
+        if statuses.iter().copied().all(|status| !Status::is_finished(status)) {
+            // Says nothing new, but names the condition of the small index over what is not finished.
+            conditions.push("finished = 0".to_owned());
+        }
+    }
+    if let Some(ticket) = &query.ticket {
+        conditions.push(format!("ticket = {}", bind(Value::Text(ticket.clone()))));
+    }
+    if let Some(name) = &query.name {
+        conditions.push(format!("name = {}", bind(Value::Text(name.clone()))));
+    }
+    if let Some(prefix) = &query.id_prefix {
+        // An id is plain ASCII, so every one that begins so sorts before the prefix with the last letter
+        // there is behind it.
+        conditions.push(format!("id >= {}", bind(Value::Text(prefix.clone()))));
+        conditions.push(format!("id < {}", bind(Value::Text(format!("{prefix}{}", char::MAX)))));
+    }
+    if let Some(repo) = &query.repo {
+        conditions.push(format!("repo = {}", bind(repo_value(repo))));
+    }
+    let mut sql = format!("SELECT {COLUMNS} FROM sessions");
+    if !conditions.is_empty() {
+        sql = format!("{sql} WHERE {}", conditions.join(" AND "));
+    }
+    sql += " ORDER BY created_ns DESC, id DESC";
+    if let Some(limit) = query.limit {
+        sql = format!("{sql} LIMIT {}", bind(Value::Integer(stored(limit as u64))));
+    }
+    Selection { sql, values }
+}
+
+/// Whether the tally of the store says how many records `query` must find.
+pub(crate) fn is_counted(query: &Query) -> bool {
+    let Query { statuses: _, ticket, name, id_prefix, repo, limit } = query;
+    ticket.is_none() && name.is_none() && id_prefix.is_none() && repo.is_none() && limit.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::schema;
+
+    fn plan(query: &Query) -> String {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::upgrade(&mut connection, schema::STEPS).unwrap();
+        let Selection { sql, values } = select(query);
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let rows = statement.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3));
+        rows.unwrap().collect::<Result<Vec<_>, _>>().unwrap().join("; ")
+    }
+
+    #[test]
+    fn what_is_asked_often_is_answered_from_an_index() {
+        assert_eq!(plan(&Query::active()), "SCAN sessions USING INDEX sessions_unfinished");
+        assert_eq!(plan(&Query::all().limit(10)), "SCAN sessions USING INDEX sessions_newest");
+        assert!(
+            plan(&Query::all().named("n")).starts_with("SEARCH sessions USING INDEX sessions_name (name=?)")
+        );
+        assert!(
+            plan(&Query::all().id_prefix("abcd")).contains("sqlite_autoindex_sessions_1 (id>? AND id<?)")
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! What can still be read of a damaged store. SQLite is not asked: a broken tree stops it, and every row
+//! here proves itself by its own checksum.
+//!
+//! Architecture invariant: this only reads. The files of a damaged store stay as they are until `repair`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::types::Value;
+use sexton_core::SessionId;
+
+use crate::counters;
+use crate::meta::Meta;
+use crate::page::{self, Kind, PAGE_SIZE, Pages};
+use crate::rows::{COLUMN_COUNT, Row};
+use crate::wal::Wal;
+
+/// Everything readable.
+#[derive(Debug, Default)]
+pub(crate) struct Salvage {
+    /// The rows, the newest revision of each.
+    pub(crate) rows: BTreeMap<SessionId, Row>,
+    /// What the store said of itself last.
+    pub(crate) meta: Option<Meta>,
+    /// The counters.
+    pub(crate) counters: BTreeMap<String, u64>,
+    /// Records that were there and cannot be read.
+    pub(crate) lost: BTreeSet<SessionId>,
+}
+
+/// The database as SQLite would see it: the file, with the committed part of the log over it.
+struct Image<'a> {
+    database: &'a [u8],
+    log: BTreeMap<u32, &'a [u8]>,
+    page_count: u32,
+}
+
+impl<'a> Image<'a> {
+    fn new(database: &'a [u8], wal: &'a Wal) -> Image<'a> {
+        let in_file = u32::try_from(database.len().div_ceil(PAGE_SIZE)).unwrap_or(u32::MAX);
+        let (log, page_count) = wal.committed().unwrap_or((BTreeMap::new(), in_file));
+        Image { database, log, page_count }
+    }
+}
+
+impl Pages for Image<'_> {
+    fn find_page(&self, number: u32) -> Option<&[u8]> {
+        if let Some(page) = self.log.get(&number) {
+            return Some(page);
+        }
+        let start = usize::try_from(number.checked_sub(1)?).ok()?.checked_mul(PAGE_SIZE)?;
+        // The last page of a file that was cut short is still worth a look.
+        self.database
+            .get(start..)
+            .map(|rest| &rest[..rest.len().min(PAGE_SIZE)])
+            .filter(|page| !page.is_empty())
+    }
+}
+
+/// The pages behind a break in the log, with the image below them.
+struct Detached<'a> {
+    pages: BTreeMap<u32, &'a [u8]>,
+    below: &'a Image<'a>,
+}
+
+impl Pages for Detached<'_> {
+    fn find_page(&self, number: u32) -> Option<&[u8]> {
+        self.pages.get(&number).copied().or_else(|| self.below.find_page(number))
+    }
+}
+
+impl Salvage {
+    /// Reads what can be read of a database file and its log.
+    pub(crate) fn of(database: &[u8], wal: &Wal) -> Salvage {
+        let image = Image::new(database, wal);
+        let mut salvage = Salvage::default();
+        let free = page::free_pages(&image);
+        for number in (1..=image.page_count).filter(|number| !free.contains(number)) {
+            let Some(page) = image.find_page(number) else { continue };
+            salvage.add_page(number, page, &image, None);
+        }
+        salvage.add_detached(wal, &image);
+        salvage.lost.retain(|id| !salvage.rows.contains_key(id));
+        salvage
+    }
+
+    /// The highest number of a commit that left a trace.
+    pub(crate) fn seq(&self) -> u64 {
+        let newest_row = self.rows.values().map(|row| row.revision).max();
+        newest_row.max(self.meta.as_ref().map(|meta| meta.seq)).unwrap_or(0)
+    }
+
+    /// Adds what lies behind a break in the log. What is left there of a write that was never acknowledged
+    /// is no news: only what is newer than everything before the break counts.
+    fn add_detached(&mut self, wal: &Wal, image: &Image<'_>) {
+        let known = Some(self.seq());
+        let pages = Detached { pages: wal.detached().collect(), below: image };
+        for (number, page) in wal.detached() {
+            self.add_page(number, page, &pages, known);
+        }
+    }
+
+    /// Adds the rows of a page; where `after` is given, only those of later commits.
+    fn add_page(&mut self, number: u32, page: &[u8], pages: &dyn Pages, after: Option<u64>) {
+        let is_news = |seq: u64| after.is_none_or(|after| seq > after);
+        let Some(kind) = page::kind_of(number, page) else { return };
+        for values in page::records(number, page, kind, pages) {
+            match (kind, values.len()) {
+                (Kind::TableLeaf, COLUMN_COUNT) => self.add_row(values, is_news),
+                (Kind::TableLeaf, 6) => self.add_meta(&values, is_news),
+                (Kind::TableLeaf, 3) => self.add_counter(values),
+                (Kind::IndexLeaf | Kind::IndexInner, 2) if after.is_none() => self.add_known_id(&values),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_row(&mut self, values: Vec<Value>, is_news: impl Fn(u64) -> bool) {
+        match Row::from_values(values) {
+            Ok(row) => {
+                let newest = self.rows.get(&row.id).is_none_or(|known| known.revision < row.revision);
+                if newest && is_news(row.revision) {
+                    self.rows.insert(row.id.clone(), row);
+                }
+            }
+            Err(bad) => self.lost.extend(bad.id),
+        }
+    }
+
+    fn add_meta(&mut self, values: &[Value], is_news: impl Fn(u64) -> bool) {
+        // The first column is the key, which SQLite keeps outside of the record.
+        let meta = Meta::from_values(values[1..].to_vec()).filter(|meta| is_news(meta.seq));
+        let newest = meta.filter(|meta| self.meta.as_ref().is_none_or(|known| known.seq < meta.seq));
+        self.meta = newest.or_else(|| self.meta.take());
+    }
+
+    fn add_counter(&mut self, values: Vec<Value>) {
+        if let Some((name, value)) = counters::from_values(values) {
+            let known = self.counters.entry(name).or_default();
+            *known = value.max(*known);
+        }
+    }
+
+    /// The one index of a single text is that of the ids: it names records whose rows are gone.
+    fn add_known_id(&mut self, values: &[Value]) {
+        if let [Value::Text(id), Value::Integer(_)] = values
+            && let Ok(id) = id.parse()
+        {
+            self.lost.insert(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pollster::block_on;
+    use sexton_core::plugin::StoreOptions;
+    use sexton_core::session::Exit;
+    use sexton_core::store::{Access, Durability};
+    use sexton_core::{Batch, Host, Query, Session, Store};
+
+    use super::*;
+    use crate::broken::load_wal;
+    use crate::files::Files;
+    use crate::presence::read_database;
+
+    fn open(path: &Path) -> Box<dyn Store> {
+        let options =
+            StoreOptions { path: path.to_owned(), access: Access::Write, durability: Durability::Process };
+        crate::open(&options).unwrap()
+    }
+
+    /// A record whose document fills from a fraction of a page to many pages.
+    fn session(number: usize) -> Session {
+        let host = Host { machine_id: "m".into(), hostname: "h".into() };
+        let now = "2026-11-16T03:15:00Z".parse().unwrap();
+        let mut session = Session::new(format!("session-{number}").parse().unwrap(), host, now);
+        session.name = Some(format!("name-{number}"));
+        session.tags.insert("note".to_owned(), "x".repeat(number * number % 17_000));
+        session
+    }
+
+    /// What the files hold, read without SQLite, is what SQLite lists.
+    fn assert_same(path: &Path, store: &dyn Store) {
+        let listed = block_on(store.list(&Query::all())).unwrap().sessions;
+        let files = Files::of(path);
+        let salvage = Salvage::of(&read_database(path).unwrap(), &load_wal(&files).unwrap());
+        let mut found = BTreeMap::new();
+        for (id, row) in &salvage.rows {
+            found.insert(id.clone(), row.parse().unwrap());
+        }
+        assert_eq!(found, listed.into_iter().map(|session| (session.id.clone(), session)).collect());
+        assert_eq!(salvage.lost, BTreeSet::new());
+        assert_eq!(salvage.counters, block_on(store.counters()).unwrap());
+        assert_eq!(salvage.meta.unwrap().store, store.describe().uuid.unwrap());
+    }
+
+    #[test]
+    fn a_sound_store_is_read_whole_without_sqlite_whatever_was_written_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sessions.db");
+        let store = open(&path);
+        for round in 0..12 {
+            let fresh = (0..20).map(|number| session(round * 20 + number));
+            let batch = fresh.fold(Batch::new(), Batch::insert).count("rounds", 1);
+            block_on(store.commit(batch)).unwrap();
+            let listed = block_on(store.list(&Query::all())).unwrap().sessions;
+            let batch =
+                listed.iter().enumerate().fold(Batch::new(), |batch, (place, session)| match place % 5 {
+                    0 => batch.remove(session),
+                    1 => {
+                        let mut longer = session.clone();
+                        longer.tags.insert("more".to_owned(), "y".repeat(place * 37 % 6_000));
+                        batch.replace(longer)
+                    }
+                    _ => batch,
+                });
+            block_on(store.commit(batch)).unwrap();
+            assert_same(&path, &*store);
+        }
+    }
+
+    #[test]
+    fn records_that_a_restore_took_away_do_not_come_back_from_free_pages() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sessions.db");
+        let store = open(&path);
+        let now = "2026-11-16T03:15:00Z".parse().unwrap();
+        let finished = |number| {
+            let mut session = session(number);
+            session.finish(Exit::exited(0), now);
+            session
+        };
+        block_on(store.commit(Batch::new().insert(finished(1)))).unwrap();
+        let backup = block_on(store.backup(directory.path(), now)).unwrap();
+        block_on(store.commit((2..80).map(finished).fold(Batch::new(), Batch::insert))).unwrap();
+        assert_eq!(block_on(store.restore(&backup.path, now)).unwrap().restored, 1);
+        assert_same(&path, &*store);
+    }
+}

@@ -1,0 +1,246 @@
+//! What happens around a file that takes the place of a store's: handles that are open meanwhile, and a
+//! replacement that is cut off.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pollster::block_on;
+use sexton_core::plugin::StoreOptions;
+use sexton_core::store::{Access, Durability};
+use sexton_core::{Batch, Host, Query, Session, Store, StoreError, Time};
+use tempfile::TempDir;
+
+fn now() -> Time {
+    "2026-11-16T03:15:00Z".parse().unwrap()
+}
+
+fn session(id: &str) -> Session {
+    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    Session::new(id.parse().unwrap(), host, now())
+}
+
+fn open(path: &Path, access: Access) -> Box<dyn Store> {
+    let options = StoreOptions { path: path.to_owned(), access, durability: Durability::Process };
+    sexton_store_sqlite::open(&options).unwrap()
+}
+
+fn insert(store: &dyn Store, id: &str) -> Result<(), StoreError> {
+    block_on(store.commit(Batch::new().insert(session(id)))).map(drop)
+}
+
+fn ids(store: &dyn Store) -> Vec<String> {
+    let listing = block_on(store.list(&Query::all())).unwrap();
+    let mut ids: Vec<_> = listing.sessions.into_iter().map(|session| session.id.to_string()).collect();
+    ids.sort();
+    ids
+}
+
+fn named(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// A store with the records a, b and c, whose last commit is no longer in the log.
+fn damaged_store(directory: &TempDir) -> PathBuf {
+    let path = directory.path().join("sessions.db");
+    let store = open(&path, Access::Write);
+    for id in ["a", "b", "c", "d"] {
+        insert(&*store, id).unwrap();
+    }
+    drop(store);
+    let wal = named(&path, "-wal");
+    let length = fs::metadata(&wal).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&wal).unwrap().set_len(length - 1).unwrap();
+    path
+}
+
+#[test]
+fn a_log_that_lost_its_last_acknowledged_commit_is_damage() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&damaged_store(&directory), Access::Write);
+    let what = store.damage()[0].what.clone();
+    assert!(what.starts_with("1 acknowledged commits are missing (4 to 4)"), "{what}");
+    assert!(what.contains("`sexton restore BACKUP`") && what.contains("`sexton doctor --repair`"), "{what}");
+    assert_eq!(ids(&*store), ["a", "b", "c"]);
+}
+
+#[test]
+fn handles_that_were_open_before_a_repair_go_on_with_the_repaired_store() {
+    let directory = TempDir::new().unwrap();
+    let path = damaged_store(&directory);
+    let (reader, writer) = (open(&path, Access::Read), open(&path, Access::Write));
+    let mender = open(&path, Access::Write);
+    let refused = insert(&*writer, "e");
+    assert!(matches!(refused, Err(StoreError::Damaged { .. })), "{refused:?}");
+    block_on(mender.repair(now())).unwrap();
+    insert(&*writer, "e").unwrap();
+    assert_eq!(ids(&*reader), ["a", "b", "c", "e"]);
+    assert_eq!(reader.damage(), []);
+    assert_eq!(reader.describe().uuid, mender.describe().uuid);
+}
+
+#[test]
+fn a_reader_of_a_sound_store_goes_on_with_the_file_that_a_repair_put_in_its_place() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("sessions.db");
+    let writer = open(&path, Access::Write);
+    for id in ["a", "b"] {
+        insert(&*writer, id).unwrap();
+    }
+    let reader = open(&path, Access::Read);
+    assert_eq!(ids(&*reader), ["a", "b"]);
+    let foreign = rusqlite::Connection::open(&path).unwrap();
+    foreign.execute("UPDATE sessions SET status = 'completed' WHERE id = 'a'", []).unwrap();
+    drop(foreign);
+    assert_eq!(block_on(open(&path, Access::Write).repair(now())).unwrap().kept, 1);
+    insert(&*writer, "c").unwrap();
+    assert_eq!(ids(&*reader), ["b", "c"]);
+    assert_eq!(reader.damage(), []);
+}
+
+#[test]
+fn a_sound_handle_notices_that_another_store_took_the_place_of_its_own() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("sessions.db");
+    let store = open(&path, Access::Write);
+    insert(&*store, "a").unwrap();
+    let backup = block_on(store.backup(directory.path(), now())).unwrap().path;
+    insert(&*store, "b").unwrap();
+    fs::remove_file(named(&path, "-wal")).unwrap();
+    fs::rename(backup, &path).unwrap();
+    let refused = insert(&*store, "c");
+    assert!(matches!(refused, Err(StoreError::Damaged { .. })), "an older copy was written: {refused:?}");
+    assert_eq!(ids(&*store), ["a"]);
+}
+
+#[test]
+fn a_store_of_another_identifier_is_not_taken_for_ours() {
+    let directory = TempDir::new().unwrap();
+    let (ours, other) = (directory.path().join("sessions.db"), directory.path().join("other.db"));
+    for path in [&ours, &other] {
+        insert(&*open(path, Access::Write), "a").unwrap();
+    }
+    for suffix in ["", "-wal"] {
+        fs::rename(named(&other, suffix), named(&ours, suffix)).unwrap();
+    }
+    let store = open(&ours, Access::Write);
+    assert!(store.damage()[0].what.starts_with("another store ("), "{:?}", store.damage());
+    assert_eq!(block_on(store.repair(now())).unwrap().kept, 1);
+    insert(&*store, "b").unwrap();
+}
+
+/// A damaged store, and beside it the file that a repair would put in its place.
+fn store_and_successor(directory: &TempDir) -> (PathBuf, PathBuf) {
+    let path = damaged_store(directory);
+    let elsewhere = TempDir::new_in(directory.path()).unwrap().keep().join("sessions.db");
+    for suffix in ["", "-wal", ".mark"] {
+        fs::copy(named(&path, suffix), named(&elsewhere, suffix)).unwrap();
+    }
+    block_on(open(&elsewhere, Access::Write).repair(now())).unwrap();
+    (path, elsewhere)
+}
+
+#[test]
+fn i7_a_replacement_that_was_cut_off_is_completed_by_the_next_writer() {
+    for log_is_gone in [false, true] {
+        let directory = TempDir::new().unwrap();
+        let (path, repaired) = store_and_successor(&directory);
+        fs::copy(repaired, named(&path, ".successor")).unwrap();
+        if log_is_gone {
+            fs::remove_file(named(&path, "-wal")).unwrap();
+        }
+        assert_ne!(open(&path, Access::Read).damage(), [], "until then the store is still damaged");
+        let store = open(&path, Access::Write);
+        assert_eq!(store.damage(), []);
+        insert(&*store, "e").unwrap();
+        assert_eq!(ids(&*store), ["a", "b", "c", "e"]);
+        assert!(!named(&path, ".successor").exists());
+    }
+}
+
+#[test]
+fn i7_what_a_killed_repair_left_half_built_is_in_nobodys_way() {
+    let directory = TempDir::new().unwrap();
+    let path = damaged_store(&directory);
+    for suffix in [".new", ".new-wal", ".new-journal"] {
+        fs::write(named(&path, suffix), "half").unwrap();
+    }
+    let store = open(&path, Access::Write);
+    assert_eq!(block_on(store.repair(now())).unwrap().kept, 3);
+    assert_eq!(ids(&*store), ["a", "b", "c"]);
+    assert!(!named(&path, ".new").exists() && !named(&path, ".new-wal").exists());
+}
+
+#[test]
+fn i6_a_store_that_is_gone_is_never_begun_afresh() {
+    let directory = TempDir::new().unwrap();
+    let path = damaged_store(&directory);
+    for suffix in ["", "-wal", "-shm"] {
+        fs::remove_file(named(&path, suffix)).unwrap();
+    }
+    let store = open(&path, Access::Write);
+    assert!(store.damage()[0].what.starts_with("the file is gone or empty"), "{:?}", store.damage());
+    assert!(matches!(insert(&*store, "e"), Err(StoreError::Damaged { .. })));
+    assert!(!path.exists());
+    assert_eq!(block_on(store.repair(now())).unwrap().kept, 0);
+    insert(&*store, "e").unwrap();
+}
+
+#[test]
+fn an_empty_file_without_a_past_is_a_new_store() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("sessions.db");
+    fs::write(&path, "").unwrap();
+    assert_eq!(open(&path, Access::Read).damage(), []);
+    let store = open(&path, Access::Write);
+    insert(&*store, "a").unwrap();
+    assert_eq!(ids(&*store), ["a"]);
+}
+
+#[test]
+fn a_backup_is_a_store_that_can_be_read_without_a_trace_and_written() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("sessions.db");
+    let store = open(&path, Access::Write);
+    insert(&*store, "a").unwrap();
+    let backups = directory.path().join("backups");
+    let backup = block_on(store.backup(&backups, now())).unwrap().path;
+    let before = fs::read(&backup).unwrap();
+    assert_eq!(ids(&*open(&backup, Access::Read)), ["a"]);
+    assert_eq!(fs::read_dir(&backups).unwrap().count(), 1, "reading left something behind");
+    assert!(fs::read(&backup).unwrap() == before);
+    let again = open(&backup, Access::Write);
+    insert(&*again, "b").unwrap();
+    assert_eq!(ids(&*open(&backup, Access::Read)), ["a", "b"]);
+}
+
+#[test]
+fn i6_a_backup_that_lost_a_record_is_refused_though_every_record_in_it_is_whole() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&directory.path().join("sessions.db"), Access::Write);
+    for id in ["a", "b"] {
+        insert(&*store, id).unwrap();
+    }
+    let backup = block_on(store.backup(&directory.path().join("backups"), now())).unwrap().path;
+    let foreign = rusqlite::Connection::open(&backup).unwrap();
+    foreign.execute("DELETE FROM sessions WHERE id = 'a'", []).unwrap();
+    drop(foreign);
+    let refused = block_on(store.restore(&backup, now()));
+    assert!(matches!(refused, Err(StoreError::BadBackup { .. })), "{refused:?}");
+    assert_eq!(ids(&*store), ["a", "b"]);
+}
+
+#[test]
+fn a_path_that_begins_like_a_uri_or_is_no_text_is_a_plain_file() {
+    use std::os::unix::ffi::OsStringExt;
+    let directory = TempDir::new().unwrap();
+    let odd = std::ffi::OsString::from_vec(b"file:odd?mode=ro\xff.db".to_vec());
+    let path = directory.path().join(odd);
+    let store = open(&path, Access::Write);
+    insert(&*store, "a").unwrap();
+    let backup = block_on(store.backup(&directory.path().join(path.file_stem().unwrap()), now())).unwrap();
+    assert_eq!(backup.records, 1);
+    assert!(path.exists());
+}
