@@ -1,0 +1,134 @@
+//! What the fake store keeps, and how it changes. Nothing here refuses: the store does that before.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use sexton_core::store::{Change, Damage, RepairReport, Restored};
+use sexton_core::{Batch, Session, SessionId, StoreError};
+
+use super::{FORMAT, FailedCommit, Locks};
+
+/// The records behind every handle of one fake store.
+pub(super) struct World {
+    pub(super) exists: bool,
+    pub(super) uuid: Option<String>,
+    pub(super) format: u64,
+    /// The number of the last commit: it only ever grows, or a stale reader could be taken for a fresh one.
+    pub(super) revision: u64,
+    pub(super) commits: u64,
+    pub(super) documents: BTreeMap<SessionId, String>,
+    pub(super) counters: BTreeMap<String, u64>,
+    pub(super) failing: Option<FailedCommit>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World {
+            exists: false,
+            uuid: None,
+            format: FORMAT,
+            revision: 0,
+            commits: 0,
+            documents: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            failing: None,
+        }
+    }
+}
+
+type Shared = (Arc<Mutex<World>>, Locks);
+
+/// The worlds of this process, by the path that names them.
+static WORLDS: LazyLock<Mutex<BTreeMap<PathBuf, Shared>>> = LazyLock::new(Mutex::default);
+
+/// The world that goes by `path`, new where there is none yet.
+pub(super) fn find_or_make(path: &Path) -> Shared {
+    let mut worlds = WORLDS.lock().unwrap_or_else(PoisonError::into_inner);
+    worlds.entry(path.to_owned()).or_default().clone()
+}
+
+/// Reads the record of `id` from its document.
+pub(super) fn read(id: &SessionId, document: &str) -> Result<Session, StoreError> {
+    Session::from_json(document)
+        .map_err(|error| StoreError::DamagedRecord { id: id.clone(), what: error.to_string() })
+}
+
+impl World {
+    pub(super) fn require_format(&self, path: &Path) -> Result<(), StoreError> {
+        if self.format > FORMAT {
+            let (found, supported) = (self.format, FORMAT);
+            return Err(StoreError::NewerFormat { path: path.to_owned(), found, supported });
+        }
+        Ok(())
+    }
+
+    /// Every record that can be read. Of a newer format, none: its documents may mean something else.
+    pub(super) fn readable(&self) -> impl Iterator<Item = Session> {
+        let documents = (self.format <= FORMAT).then_some(&self.documents);
+        documents.into_iter().flatten().filter_map(|(id, document)| read(id, document).ok())
+    }
+
+    pub(super) fn damage(&self) -> Vec<Damage> {
+        if self.format > FORMAT {
+            let what = format!("it has format {}, newer than the supported {FORMAT}", self.format);
+            return vec![Damage { place: "store".to_owned(), what, harmless: false }];
+        }
+        let broken = |(id, document): (&SessionId, &String)| {
+            let what = read(id, document).err()?.to_string();
+            Some(Damage { place: format!("session {id}"), what, harmless: false })
+        };
+        self.documents.iter().filter_map(broken).collect()
+    }
+
+    /// Applies a batch that was checked.
+    pub(super) fn apply(&mut self, batch: Batch) {
+        self.revision += 1;
+        self.commits += 1;
+        self.uuid.get_or_insert_with(|| SessionId::random().to_string());
+        for change in batch.changes {
+            match change {
+                Change::Insert(session) | Change::Replace(session) => self.write(*session),
+                Change::Remove { id, .. } => {
+                    self.documents.remove(&id);
+                }
+            }
+        }
+        for (counter, by) in batch.counters {
+            *self.counters.entry(counter).or_default() += by;
+        }
+    }
+
+    fn write(&mut self, mut session: Session) {
+        session.revision = self.revision;
+        self.documents.insert(session.id.clone(), session.to_json());
+    }
+
+    /// Takes `sessions` for all finished records; those that are not finished stay as they are.
+    pub(super) fn replace_finished(&mut self, sessions: Vec<Session>) -> Restored {
+        let unfinished: BTreeMap<SessionId, String> = self
+            .readable()
+            .filter(|session| !session.status.is_finished())
+            .map(|session| (session.id.clone(), session.to_json()))
+            .collect();
+        let kept = unfinished.len();
+        self.revision += 1;
+        self.uuid.get_or_insert_with(|| SessionId::random().to_string());
+        self.documents = unfinished;
+        let restored: Vec<_> =
+            sessions.into_iter().filter(|session| !self.documents.contains_key(&session.id)).collect();
+        let count = |length: usize| u64::try_from(length).expect("a count fits into 64 bits");
+        let report = Restored { restored: count(restored.len()), kept: count(kept) };
+        restored.into_iter().for_each(|session| self.write(session));
+        report
+    }
+
+    /// Takes out what cannot be read. There is no file to keep it in; the path in the report is a name.
+    pub(super) fn quarantine(&mut self, path: &Path) -> RepairReport {
+        let quarantined = self.damage();
+        self.documents.retain(|id, document| read(id, document).is_ok());
+        let kept = u64::try_from(self.documents.len()).expect("a count fits into 64 bits");
+        let quarantine = (!quarantined.is_empty()).then(|| path.with_extension("quarantine"));
+        RepairReport { kept, quarantined, quarantine }
+    }
+}

@@ -1,0 +1,266 @@
+//! Worktrees in memory, and a cleaner that panics where a real one could have lost work.
+//!
+//! It may not remove what lies outside the yard, what changed since it was rescued, or what somebody is
+//! in: those are mistakes of the caller, and the test that makes one fails.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use sexton_core::worktree::{
+    CreatedWorktree, Inspection, Plot, Removal, Rescue, Rescued, RestoredWork, StartPoint, Stray,
+};
+use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
+
+/// The commit that every fake worktree begins at.
+const BASE: &str = "0000000000000000000000000000000000000001";
+
+/// A [`WorktreeCleaner`] over worktrees that exist only in it. Clones see the same yard.
+#[derive(Clone, Default)]
+pub struct FakeCleaner {
+    yard: Arc<Mutex<Yard>>,
+}
+
+#[derive(Default)]
+struct Yard {
+    worktrees: BTreeMap<PathBuf, Worktree>,
+    rescues: BTreeMap<(PathBuf, SessionId), Saved>,
+    /// How many rescues there have ever been: their commits.
+    rescued: u64,
+    removed: Vec<PathBuf>,
+    unrescuable: BTreeMap<PathBuf, String>,
+    came_in: BTreeMap<PathBuf, String>,
+}
+
+/// What a worktree holds that its base does not.
+type Files = BTreeMap<String, String>;
+
+struct Worktree {
+    plot: Plot,
+    made_at: Time,
+    files: Files,
+    own_commits: usize,
+}
+
+struct Saved {
+    rescue: Rescue,
+    files: Files,
+    own_commits: usize,
+}
+
+impl Worktree {
+    fn empty(plot: &Plot, made_at: Time) -> Worktree {
+        Worktree { plot: plot.clone(), made_at, files: Files::new(), own_commits: 0 }
+    }
+
+    fn has_work(&self) -> bool {
+        !self.files.is_empty() || self.own_commits > 0
+    }
+}
+
+impl FakeCleaner {
+    /// An empty yard.
+    pub fn new() -> FakeCleaner {
+        FakeCleaner::default()
+    }
+
+    /// Puts a worktree at `plot`, as an earlier `create` had left it.
+    pub fn place(&self, plot: &Plot, made_at: Time) {
+        self.yard().worktrees.insert(plot.path.clone(), Worktree::empty(plot, made_at));
+    }
+
+    /// Writes a file into a worktree.
+    pub fn write(&self, path: &Path, file: &str, content: &str) {
+        self.yard().require(path).files.insert(file.to_owned(), content.to_owned());
+    }
+
+    /// Makes a commit in a worktree that no other branch has.
+    pub fn commit(&self, path: &Path) {
+        self.yard().require(path).own_commits += 1;
+    }
+
+    /// Makes every rescue of a worktree fail with `why`.
+    pub fn refuse_rescue(&self, path: &Path, why: &str) {
+        self.yard().unrescuable.insert(path.to_owned(), why.to_owned());
+    }
+
+    /// Lets somebody come in just as the worktree is to be removed: that removal keeps it, because of
+    /// `why`. A race that no caller can prevent, and so the one occupant that is not a panic.
+    pub fn let_somebody_in(&self, path: &Path, why: &str) {
+        self.yard().came_in.insert(path.to_owned(), why.to_owned());
+    }
+
+    /// Whether there is a worktree at `path`.
+    pub fn exists(&self, path: &Path) -> bool {
+        self.yard().worktrees.contains_key(path)
+    }
+
+    /// What has been removed, in order.
+    pub fn removed(&self) -> Vec<PathBuf> {
+        self.yard().removed.clone()
+    }
+
+    /// The files that the rescue of a session holds; `None` where there is no rescue.
+    pub fn find_rescued(&self, repo: &Path, session: &SessionId) -> Option<BTreeMap<String, String>> {
+        let key = (repo.to_owned(), session.clone());
+        self.yard().rescues.get(&key).map(|saved| saved.files.clone())
+    }
+
+    fn yard(&self) -> MutexGuard<'_, Yard> {
+        // A test that panicked inside a call has already failed; the others may go on.
+        self.yard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Yard {
+    fn require(&mut self, path: &Path) -> &mut Worktree {
+        self.worktrees.get_mut(path).expect("a worktree that was made")
+    }
+
+    /// The worktree of `plot`, `None` where nothing is there, an error where it is somebody else's.
+    fn find(&self, plot: &Plot) -> Result<Option<&Worktree>, WorktreeError> {
+        require_inside(plot)?;
+        let Some(worktree) = self.worktrees.get(&plot.path) else { return Ok(None) };
+        if worktree.plot == *plot {
+            return Ok(Some(worktree));
+        }
+        Err(not_ours(plot, &format!("it has the mark of session {}", worktree.plot.session)))
+    }
+
+    /// Panics where the worktree holds anything that `rescued` does not.
+    fn require_saved(&self, plot: &Plot, rescued: &Rescued) {
+        let worktree = &self.worktrees[&plot.path];
+        let path = plot.path.display();
+        let Some(rescue) = &rescued.saved else {
+            assert!(!worktree.has_work(), "{path} is removed with work in it that nobody rescued");
+            return;
+        };
+        let saved = self.rescues.get(&(plot.repo.clone(), plot.session.clone()));
+        let saved = saved.filter(|saved| saved.rescue == *rescue);
+        let saved = saved.unwrap_or_else(|| panic!("{path} is removed on the word of another rescue"));
+        let unchanged = saved.files == worktree.files && saved.own_commits == worktree.own_commits;
+        assert!(unchanged, "{path} is removed although it changed after its rescue");
+    }
+}
+
+/// When a worktree was made that a call made: the fake has no clock.
+fn beginning() -> Time {
+    "2026-01-01T00:00:00Z".parse().expect("a time in RFC 3339")
+}
+
+fn not_ours(plot: &Plot, why: &str) -> WorktreeError {
+    let (path, root) = (plot.path.clone(), plot.root.clone());
+    WorktreeError::NotOurs { path, root, session: plot.session.clone(), why: why.to_owned() }
+}
+
+/// A worktree lies directly inside the yard, by its name and not by what a `..` makes of it.
+fn require_inside(plot: &Plot) -> Result<(), WorktreeError> {
+    if plot.path.parent() == Some(&*plot.root) && plot.path.file_name().is_some() {
+        return Ok(());
+    }
+    Err(not_ours(plot, "it does not lie directly inside the yard"))
+}
+
+#[async_trait]
+impl WorktreeCleaner for FakeCleaner {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    async fn create(&self, plot: &Plot, from: &StartPoint) -> Result<CreatedWorktree, WorktreeError> {
+        let mut yard = self.yard();
+        if yard.find(plot)?.is_none() {
+            yard.worktrees.insert(plot.path.clone(), Worktree::empty(plot, beginning()));
+        }
+        let base = from.base.clone().unwrap_or_else(|| BASE.to_owned());
+        Ok(CreatedWorktree { branch: from.branch.clone(), base })
+    }
+
+    async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
+        require_inside(plot)?;
+        Ok(match self.yard().find(plot) {
+            Ok(None) => Inspection::Absent,
+            Ok(Some(worktree)) => {
+                Inspection::Present { dirty: !worktree.files.is_empty(), own_commits: worktree.own_commits }
+            }
+            Err(foreign) => Inspection::Foreign(foreign.to_string()),
+        })
+    }
+
+    async fn rescue(&self, plot: &Plot, _: Time) -> Result<Rescued, WorktreeError> {
+        let mut yard = self.yard();
+        if let Some(why) = yard.unrescuable.get(&plot.path) {
+            return Err(WorktreeError::CannotRescue { path: plot.path.clone(), why: why.clone() });
+        }
+        let key = (plot.repo.clone(), plot.session.clone());
+        let Some(worktree) = yard.find(plot)? else {
+            // Rescued and removed by an earlier run: what it saved is still the answer.
+            return Ok(Rescued { saved: yard.rescues.get(&key).map(|saved| saved.rescue.clone()) });
+        };
+        if !worktree.has_work() {
+            return Ok(Rescued { saved: None });
+        }
+        let (files, own_commits) = (worktree.files.clone(), worktree.own_commits);
+        let earlier = yard.rescues.get(&key);
+        if let Some(same) = earlier.filter(|saved| saved.files == files && saved.own_commits == own_commits) {
+            return Ok(Rescued { saved: Some(same.rescue.clone()) });
+        }
+        yard.rescued += 1;
+        let rescue = Rescue {
+            reference: format!("refs/sexton/rescue/{}", plot.session),
+            commit: format!("{:040x}", yard.rescued),
+            files: files.len(),
+        };
+        yard.rescues.insert(key, Saved { rescue: rescue.clone(), files, own_commits });
+        Ok(Rescued { saved: Some(rescue) })
+    }
+
+    async fn remove(
+        &self,
+        plot: &Plot,
+        rescued: &Rescued,
+        probe: &dyn ProcessProbe,
+    ) -> Result<Removal, WorktreeError> {
+        if self.yard().find(plot)?.is_none() {
+            return Ok(Removal::AlreadyGone);
+        }
+        let occupants = probe.occupants(&plot.path).await.expect("the fake probe answers");
+        assert!(occupants.is_empty(), "{} is removed under {occupants:?}", plot.path.display());
+        let mut yard = self.yard();
+        if let Some(why) = yard.came_in.remove(&plot.path) {
+            return Ok(Removal::Kept(why));
+        }
+        yard.require_saved(plot, rescued);
+        yard.worktrees.remove(&plot.path);
+        yard.removed.push(plot.path.clone());
+        Ok(Removal::Removed)
+    }
+
+    async fn restore(&self, plot: &Plot, into: &Path) -> Result<RestoredWork, WorktreeError> {
+        let mut yard = self.yard();
+        let key = (plot.repo.clone(), plot.session.clone());
+        let Some(saved) = yard.rescues.get(&key) else {
+            return Err(WorktreeError::NoRescue { session: plot.session.clone(), repo: plot.repo.clone() });
+        };
+        let (files, own_commits, made_at) = (saved.files.clone(), saved.own_commits, beginning());
+        let plot = Plot { path: into.to_owned(), ..plot.clone() };
+        let count = files.len();
+        yard.worktrees.insert(into.to_owned(), Worktree { plot, made_at, files, own_commits });
+        Ok(RestoredWork { path: into.to_owned(), files: count })
+    }
+
+    async fn strays(&self, root: &Path, store: &str) -> Result<Vec<Stray>, WorktreeError> {
+        let yard = self.yard();
+        let ours = |worktree: &&Worktree| worktree.plot.root == root && worktree.plot.store == store;
+        let stray = |worktree: &Worktree| Stray {
+            session: worktree.plot.session.clone(),
+            path: worktree.plot.path.clone().into(),
+            made_at: worktree.made_at,
+        };
+        Ok(yard.worktrees.values().filter(ours).map(stray).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

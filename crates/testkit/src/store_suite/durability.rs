@@ -1,0 +1,106 @@
+//! When a commit may be acknowledged: under `Power` only after what it wrote was synced. Seen from
+//! outside, by tracing the system calls of a real writer.
+
+use std::path::Path;
+
+use sexton_core::store::Durability;
+
+use super::Subject;
+use super::site::Site;
+use super::trace::{Call, TRACED, read_calls};
+use super::worker;
+use crate::role::Helper;
+use crate::strace::traced;
+use crate::trials::{Theme, theme};
+
+pub(super) const THEME: Theme<Subject> = theme!("durability":
+    i6_a_commit_is_synced_before_it_is_acknowledged,
+    i6_a_new_store_is_synced_with_its_directory,
+    i6_a_file_that_takes_the_stores_place_is_synced_and_so_is_its_name,
+    with_process_durability_no_commit_waits_for_the_disk,
+);
+
+/// How many commits a traced writer makes.
+const COMMITS: usize = 8;
+
+/// Runs a worker to its end: what it called up to each line that it said, with that line.
+fn trace(site: &Site, role: &str, durability: Durability, count: usize) -> Vec<(String, Vec<Call>)> {
+    let output = site.elsewhere("trace");
+    let plain = site.helper_command(role, durability, &[&count.to_string()]);
+    let writer = Helper::spawn(&mut traced(&plain, &output, &[TRACED]));
+    let said = writer.remaining_lines();
+    assert!(writer.finish().0.success(), "strace could not run the writer: is it installed?");
+    assert_eq!(said.len(), count, "the writer acknowledges each commit");
+    let text = std::fs::read(&output).expect("the trace can be read");
+    let mut calls = read_calls(&String::from_utf8_lossy(&text)).into_iter();
+    let mut up_to = |line: &String| calls.by_ref().take_while(|call| !call.says(line)).collect();
+    said.iter().map(|line| (line.clone(), up_to(line))).collect()
+}
+
+/// Checks that each file that `id` was written to was synced afterwards.
+fn require_synced(id: &str, calls: &[Call]) {
+    let written: Vec<&Path> = calls.iter().filter_map(|call| call.find_written(id)).collect();
+    assert!(!written.is_empty(), "{id} was acknowledged and never written: {calls:?}");
+    for path in written {
+        let last = calls.iter().rposition(|call| call.find_written(id) == Some(path));
+        let mut later = calls.iter().skip(last.unwrap_or(0));
+        assert!(
+            later.any(|call| call.syncs(path)),
+            "{id} was acknowledged before {} was synced",
+            path.display()
+        );
+    }
+}
+
+fn i6_a_commit_is_synced_before_it_is_acknowledged(subject: &Subject) {
+    let site = Site::new(subject);
+    for (id, calls) in trace(&site, worker::APPEND, Durability::Power, COMMITS) {
+        require_synced(&id, &calls);
+    }
+}
+
+fn i6_a_new_store_is_synced_with_its_directory(subject: &Subject) {
+    let site = Site::new(subject);
+    let commits = trace(&site, worker::APPEND, Durability::Power, COMMITS);
+    let (_, first) = commits.first().expect("there was a first commit");
+    // A file whose name is not durable is lost in a power cut, however well its content was synced.
+    let directory = site.directory().canonicalize().expect("the directory is there");
+    let synced = first.iter().any(|call| call.syncs(&directory));
+    assert!(synced, "the store's directory was not synced before the first acknowledgement");
+}
+
+fn i6_a_file_that_takes_the_stores_place_is_synced_and_so_is_its_name(subject: &Subject) {
+    /// Enough that a store which rewrites its file to keep it short does so.
+    const FLIPS: usize = 200;
+    let site = Site::with(subject, worker::pair());
+    let directory = site.directory().canonicalize().expect("the directory is there");
+    for (flip, calls) in trace(&site, worker::FLIP, Durability::Power, FLIPS) {
+        for (at, call) in calls.iter().enumerate() {
+            let Call::Rename { from, to } = call else { continue };
+            if to.parent() != Some(&*directory) {
+                continue;
+            }
+            let (before, after) = calls.split_at(at);
+            let to = to.display();
+            assert!(
+                before.iter().any(|call| call.syncs(from)),
+                "flip {flip}: {to} was replaced by a file not synced"
+            );
+            assert!(
+                after.iter().any(|call| call.syncs(&directory)),
+                "flip {flip}: the new {to} was acknowledged before its name was synced"
+            );
+        }
+    }
+}
+
+fn with_process_durability_no_commit_waits_for_the_disk(subject: &Subject) {
+    let site = Site::new(subject);
+    // The first commit may sync what it makes; the others only add to it.
+    for (id, calls) in trace(&site, worker::APPEND, Durability::Process, COMMITS).into_iter().skip(1) {
+        let syncs: Vec<&Call> = calls.iter().filter(|call| matches!(call, Call::Sync(_))).collect();
+        assert!(syncs.is_empty(), "{id} waited for the disk: {syncs:?}");
+        let written = calls.iter().any(|call| call.find_written(&id).is_some());
+        assert!(written, "{id} was acknowledged and never written");
+    }
+}

@@ -1,0 +1,156 @@
+//! Listings: their order, and each filter alone and with the others. [`Query::select`] is the model.
+
+use sexton_core::{Query, Session, Status};
+
+use super::Subject;
+use super::samples::{id, moment, running, varied};
+use super::site::Site;
+use crate::trials::{Theme, theme};
+
+pub(super) const THEME: Theme<Subject> = theme!("listing":
+    the_newest_come_first_and_ties_by_id_descending,
+    the_order_is_that_of_the_times_not_of_their_spelling,
+    each_filter_finds_what_it_is_about,
+    filters_combine_and_the_limit_comes_last,
+    a_prefix_is_no_pattern,
+    a_listing_follows_what_a_record_became,
+);
+
+const RECORDS: usize = 60;
+
+fn the_newest_come_first_and_ties_by_id_descending(subject: &Subject) {
+    let at = |text: &str, seconds| Session { created_at: moment(seconds), ..running(text) };
+    let site = Site::with(subject, [at("b", 5), at("old", 1), at("a", 5), at("new", 9), at("B", 5)]);
+    let ids: Vec<_> = site.reader().all().into_iter().map(|session| session.id).collect();
+    assert_eq!(ids, ["new", "b", "a", "B", "old"].map(id));
+}
+
+fn the_order_is_that_of_the_times_not_of_their_spelling(subject: &Subject) {
+    let at = |text: &str, time: &str| Session { created_at: time.parse().expect("a time"), ..running(text) };
+    let sessions = [
+        at("whole", "2026-01-02T03:04:05Z"),
+        at("nano", "2026-01-02T03:04:05.000000001Z"),
+        at("half", "2026-01-02T03:04:05.5Z"),
+        at("ancient", "1969-12-31T23:59:59.5Z"),
+        at("epoch", "1970-01-01T00:00:00Z"),
+    ];
+    let site = Site::with(subject, sessions);
+    let ids: Vec<_> = site.reader().all().into_iter().map(|session| session.id).collect();
+    assert_eq!(ids, ["half", "nano", "whole", "epoch", "ancient"].map(id));
+}
+
+/// Lists with `query` through `site` and compares with the model; gives how many there were.
+fn compare(site: &Site, all: &[Session], query: &Query) -> usize {
+    let expected = query.select(all.to_vec());
+    for store in [site.reader(), site.writer()] {
+        let listed = store.listing(query);
+        assert!(listed.damage.is_empty(), "{query:?}: {:?}", listed.damage);
+        assert_eq!(listed.sessions, expected, "{query:?}");
+    }
+    expected.len()
+}
+
+fn filled(subject: &Subject) -> (Site, Vec<Session>) {
+    let site = Site::with(subject, (0..RECORDS).map(varied));
+    let all = site.reader().all();
+    assert_eq!(all.len(), RECORDS);
+    (site, all)
+}
+
+fn each_filter_finds_what_it_is_about(subject: &Subject) {
+    let (site, all) = filled(subject);
+    let some = [
+        Query::active(),
+        Query::all().ticket("T-1"),
+        Query::all().named("name 2"),
+        Query::all().named("active-1"),
+        Query::all().id_prefix("abc"),
+        Query::all().id_prefix("ab"),
+        Query::all().id_prefix(all[7].id.as_str()),
+        Query::all().repo("/src/one"),
+        Query::all().repo(super::samples::raw(b"/src/\xff\xfe").as_path()),
+        Query::all().limit(7),
+        Query::all().with_statuses([Status::Failed, Status::CleanupFailed]),
+    ];
+    for query in some {
+        let found = compare(&site, &all, &query);
+        assert!(found > 0 && found < RECORDS, "{query:?} found {found}: it proves nothing");
+    }
+    let none = [
+        Query::all().with_statuses([]),
+        Query::all().ticket("t-1"),
+        Query::all().ticket(""),
+        Query::all().named("name"),
+        Query::all().id_prefix("zzz"),
+        Query::all().repo("/src"),
+        Query::all().limit(0),
+    ];
+    for query in none {
+        assert_eq!(compare(&site, &all, &query), 0, "{query:?}");
+    }
+    for query in [Query::all(), Query::all().id_prefix(""), Query::all().limit(RECORDS * 2)] {
+        assert_eq!(compare(&site, &all, &query), RECORDS, "{query:?}");
+    }
+    for status in Status::ALL {
+        assert!(compare(&site, &all, &Query::all().with_statuses([status])) > 0);
+    }
+}
+
+fn filters_combine_and_the_limit_comes_last(subject: &Subject) {
+    let (site, all) = filled(subject);
+    let mut found = 0;
+    for bits in 0_u32..64 {
+        let mut query = Query::all();
+        let wants = |bit: u32| bits & (1 << bit) != 0;
+        if wants(0) {
+            query = query.with_statuses([Status::Completed, Status::Orphaned, Status::Running]);
+        }
+        if wants(1) {
+            query = query.ticket("T-2");
+        }
+        if wants(2) {
+            query = query.named("name 2");
+        }
+        if wants(3) {
+            query = query.id_prefix("ab");
+        }
+        if wants(4) {
+            query = query.repo("/src/one/nested");
+        }
+        if wants(5) {
+            query = query.limit(2);
+        }
+        found += usize::from(compare(&site, &all, &query) > 0);
+    }
+    assert!(found > 16, "only {found} of 64 combinations found anything: they prove too little");
+}
+
+fn a_prefix_is_no_pattern(subject: &Subject) {
+    let site = Site::with(subject, [running("a_b"), running("axb"), running("A_b"), running("a-b")]);
+    let found = |prefix| {
+        let listed = site.reader().listing(&Query::all().id_prefix(prefix)).sessions;
+        listed.into_iter().map(|session| session.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("a_"), ["a_b"]);
+    assert_eq!(found("A"), ["A_b"]);
+    assert_eq!(found("%"), [""; 0]);
+    assert_eq!(found("a*"), [""; 0]);
+    assert_eq!(found("a' OR ''='"), [""; 0]);
+}
+
+fn a_listing_follows_what_a_record_became(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    let mut session = running("a");
+    (session.ticket, session.name) = (Some("old".to_owned()), Some("old".to_owned()));
+    let mut session = store.insert(session);
+    (session.ticket, session.name) = (Some("new".to_owned()), Some("new".to_owned()));
+    let changed = store.replace(super::samples::with_status(&session, Status::Failed));
+    for gone in [Query::active(), Query::all().ticket("old"), Query::all().named("old")] {
+        assert_eq!(site.reader().listing(&gone).sessions, [], "{gone:?}");
+    }
+    let failed = Query::all().with_statuses([Status::Failed]);
+    for found in [failed, Query::all().ticket("new"), Query::all().named("new")] {
+        assert_eq!(site.reader().listing(&found).sessions, std::slice::from_ref(&changed), "{found:?}");
+    }
+}

@@ -1,0 +1,174 @@
+//! What a batch may not do, and that each refusal says which rule it was.
+
+use sexton_core::{Batch, Session, Status, StoreError};
+
+use super::Subject;
+use super::samples::{completed, id, named, running, with_status};
+use super::site::Site;
+use crate::trials::{Theme, theme};
+
+pub(super) const THEME: Theme<Subject> = theme!("rules":
+    i6_a_stale_revision_is_a_conflict,
+    i6_a_replacement_of_what_is_gone_is_a_conflict,
+    i6_of_two_that_read_the_same_revision_one_wins,
+    an_id_is_inserted_once,
+    one_batch_changes_a_record_once,
+    a_name_belongs_to_one_active_session,
+    a_name_is_free_once_its_session_ended,
+    a_name_can_change_hands_within_one_batch,
+    two_of_one_batch_cannot_share_a_name,
+    a_name_cannot_be_taken_by_renaming,
+    only_allowed_transitions_are_written,
+);
+
+fn require_conflict(outcome: Result<impl std::fmt::Debug, StoreError>, session: &Session) {
+    match outcome {
+        Err(StoreError::Conflict { id, expected }) => {
+            assert_eq!((&id, expected), (&session.id, session.revision));
+        }
+        other => panic!("a conflict was expected, not {other:?}"),
+    }
+}
+
+fn i6_a_stale_revision_is_a_conflict(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    let stale = store.insert(running("a"));
+    let current = store.replace(stale.clone());
+    require_conflict(store.try_commit(Batch::new().replace(stale.clone())), &stale);
+    require_conflict(store.try_commit(Batch::new().remove(&stale)), &stale);
+    let ahead = Session { revision: current.revision + 1, ..current.clone() };
+    require_conflict(store.try_commit(Batch::new().replace(ahead.clone())), &ahead);
+    assert_eq!(store.require(&id("a")), current);
+}
+
+fn i6_a_replacement_of_what_is_gone_is_a_conflict(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    let gone = store.insert(completed("gone"));
+    store.commit(Batch::new().remove(&gone));
+    require_conflict(store.try_commit(Batch::new().replace(gone.clone())), &gone);
+    require_conflict(store.try_commit(Batch::new().remove(&gone)), &gone);
+    let never = running("never");
+    require_conflict(store.try_commit(Batch::new().replace(never.clone())), &never);
+    assert_eq!(store.all(), []);
+}
+
+fn i6_of_two_that_read_the_same_revision_one_wins(subject: &Subject) {
+    let site = Site::with(subject, [running("a")]);
+    let (one, two) = (site.writer(), site.writer());
+    let (mut mine, mut theirs) = (one.require(&id("a")), two.require(&id("a")));
+    (mine.ticket, theirs.ticket) = (Some("mine".to_owned()), Some("theirs".to_owned()));
+    one.commit(Batch::new().replace(mine));
+    require_conflict(two.try_commit(Batch::new().replace(theirs.clone())), &theirs);
+    assert_eq!(two.require(&id("a")).ticket.as_deref(), Some("mine"));
+}
+
+fn an_id_is_inserted_once(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    let first = store.insert(completed("a"));
+    let error = site.writer().try_commit(Batch::new().insert(running("a"))).expect_err("the id is taken");
+    assert!(matches!(&error, StoreError::Exists { id } if *id == first.id), "{error:?}");
+    assert_eq!(store.all(), [first]);
+}
+
+fn one_batch_changes_a_record_once(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    let there = store.insert(running("a"));
+    let batches = [
+        Batch::new().insert(running("b")).insert(running("b")),
+        Batch::new().replace(there.clone()).replace(there.clone()),
+        Batch::new().replace(there.clone()).remove(&there),
+        Batch::new().remove(&there).insert(running("a")),
+    ];
+    for batch in batches {
+        let error = store.try_commit(batch.clone()).expect_err("its order would matter");
+        assert!(matches!(error, StoreError::ChangedTwice { .. }), "{batch:?}: {error:?}");
+    }
+    assert_eq!(store.all(), [there]);
+}
+
+fn require_name_taken(outcome: Result<impl std::fmt::Debug, StoreError>, holder: &str) {
+    match outcome {
+        Err(StoreError::NameTaken { name, by }) => assert_eq!((name.as_str(), by.as_str()), ("red", holder)),
+        other => panic!("the name was taken, yet: {other:?}"),
+    }
+}
+
+fn a_name_belongs_to_one_active_session(subject: &Subject) {
+    let site = Site::with(subject, [named("holder", "red")]);
+    let store = site.writer();
+    require_name_taken(store.try_commit(Batch::new().insert(named("late", "red"))), "holder");
+    let starting = with_status(&named("late", "red"), Status::Starting);
+    require_name_taken(store.try_commit(Batch::new().insert(starting)), "holder");
+    let finished = Session { name: Some("red".to_owned()), ..completed("late") };
+    store.insert(finished);
+    store.insert(named("other", "RED"));
+    store.insert(named("longer", "red "));
+    assert_eq!(store.all().len(), 4);
+}
+
+fn a_name_is_free_once_its_session_ended(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    let holder = store.insert(named("first", "red"));
+    store.replace(with_status(&holder, Status::Failed));
+    let second = store.insert(named("second", "red"));
+    store.commit(Batch::new().remove(&second));
+    store.insert(named("third", "red"));
+    // The record that changes may of course keep the name it has.
+    let third = store.require(&id("third"));
+    store.replace(third);
+}
+
+fn a_name_can_change_hands_within_one_batch(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    let first = store.insert(named("first", "red"));
+    let ended = with_status(&first, Status::Stopped);
+    store.commit(Batch::new().insert(named("second", "red")).replace(ended));
+    let second = store.require(&id("second"));
+    store.commit(Batch::new().insert(named("third", "red")).remove(&second));
+    let renamed = Session { name: Some("blue".to_owned()), ..store.require(&id("third")) };
+    store.commit(Batch::new().replace(renamed).insert(named("fourth", "red")));
+    require_name_taken(store.try_commit(Batch::new().insert(named("fifth", "red"))), "fourth");
+}
+
+fn two_of_one_batch_cannot_share_a_name(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    let batch = Batch::new().insert(named("a", "red")).insert(named("b", "red"));
+    require_name_taken(store.try_commit(batch), "a");
+    assert_eq!(store.all(), []);
+}
+
+fn a_name_cannot_be_taken_by_renaming(subject: &Subject) {
+    let site = Site::with(subject, [named("holder", "red"), named("other", "blue")]);
+    let store = site.writer();
+    let renamed = Session { name: Some("red".to_owned()), ..store.require(&id("other")) };
+    require_name_taken(store.try_commit(Batch::new().replace(renamed)), "holder");
+    assert_eq!(store.require(&id("other")).name.as_deref(), Some("blue"));
+}
+
+fn only_allowed_transitions_are_written(subject: &Subject) {
+    let site = Site::new(subject);
+    let store = site.writer();
+    for (n, from) in Status::ALL.into_iter().enumerate() {
+        for (m, next) in Status::ALL.into_iter().enumerate() {
+            let before = store.insert(with_status(&running(&format!("s{n}-{m}")), from));
+            let outcome = store.try_commit(Batch::new().replace(with_status(&before, next)));
+            if from.can_become(next) {
+                outcome.unwrap_or_else(|error| panic!("{from} → {next}: {error}"));
+                assert_eq!(store.require(&before.id).status, next);
+                continue;
+            }
+            let error = outcome.err().unwrap_or_else(|| panic!("{from} → {next} was written"));
+            let expected =
+                matches!(error, StoreError::Transition { from: was, to, .. } if (was, to) == (from, next));
+            assert!(expected, "{from} → {next}: {error:?}");
+            assert_eq!(store.require(&before.id), before);
+        }
+    }
+}

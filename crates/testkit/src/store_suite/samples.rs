@@ -1,0 +1,120 @@
+//! Records to fill a store with: small ones by number, and one that uses every field there is.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sexton_core::session::{Exit, Worktree};
+use sexton_core::{Host, OsText, Session, SessionId, Status, Time};
+
+/// A moment that does not move, `seconds` after the first one.
+pub(super) fn moment(seconds: u64) -> Time {
+    let first: Time = "2026-01-02T03:04:05.000000001Z".parse().expect("a time in RFC 3339");
+    first.saturating_add(Duration::from_secs(seconds))
+}
+
+/// The id `text`.
+pub(super) fn id(text: &str) -> SessionId {
+    text.parse().expect("an id of plain characters")
+}
+
+/// A running session.
+pub(super) fn running(text: &str) -> Session {
+    let host = Host { machine_id: "0123456789abcdef".to_owned(), hostname: "yard".to_owned() };
+    let mut session = Session::new(id(text), host, moment(0));
+    session.status = Status::Running;
+    session
+}
+
+/// A running session with a name.
+pub(super) fn named(text: &str, name: &str) -> Session {
+    Session { name: Some(name.to_owned()), ..running(text) }
+}
+
+/// A session that ended well.
+pub(super) fn completed(text: &str) -> Session {
+    let mut session = running(text);
+    session.finish(Exit::exited(0), moment(60));
+    session
+}
+
+/// `session` with another status and whatever that needs.
+pub(super) fn with_status(session: &Session, status: Status) -> Session {
+    let finished_at = status.is_finished().then(|| moment(60));
+    Session { status, finished_at, ..session.clone() }
+}
+
+/// Record number `n` of a varied set: statuses, tickets, names, repositories and ties in time, each with a
+/// period of its own, so that every filter has something to find and something to leave out.
+pub(super) fn varied(n: usize) -> Session {
+    let seconds = u64::try_from(n / 3).expect("a small number");
+    // A multiplier without a common factor scatters the ids: their order is not that of insertion.
+    let base = running(&format!("{}{:03}", ["ab", "abc", "b"][n % 3], (n * 37) % 997));
+    let mut session = with_status(&base, Status::ALL[n % Status::ALL.len()]);
+    session.created_at = moment(seconds * 60);
+    session.ticket = (!n.is_multiple_of(4)).then(|| format!("T-{}", n % 5));
+    // Active sessions may not share a name, so only finished ones have names that repeat.
+    session.name = match n % 7 {
+        0 => None,
+        _ if session.status.is_active() => Some(format!("active-{n}")),
+        _ => Some(format!("name {}", n % 6)),
+    };
+    session.worktree = (n % 5 < 3).then(|| worktree(n));
+    session
+}
+
+fn worktree(n: usize) -> Worktree {
+    let repo = match n % 4 {
+        0 => None,
+        1 => Some(OsText::from("/src/one")),
+        2 => Some(OsText::from("/src/one/nested")),
+        _ => Some(raw(b"/src/\xff\xfe")),
+    };
+    Worktree {
+        path: OsText::from(format!("/yard/{n}")),
+        root: Some(OsText::from("/yard")),
+        repo,
+        branch: Some(format!("agent/{n}")),
+        base: None,
+        extra: serde_json::Map::new(),
+    }
+}
+
+/// Text that is not UTF-8.
+pub(super) fn raw(bytes: &[u8]) -> OsText {
+    OsString::from_vec(bytes.to_vec()).into()
+}
+
+/// A record that has every field, each with a field inside that no version knows, and text of every sort.
+pub(super) fn everything() -> Session {
+    let process = json!({
+        "pid": 4711, "boot_id": "b", "pidfd_inode": u64::MAX, "start_ticks": 1, "start_time_us": 2,
+        "pid_namespace": 3, "time_namespace": 4, "exe": "/bin/agent", "from_tomorrow": {"deep": [1, 2.5, null]},
+    });
+    let document = json!({
+        "schema": 1, "id": "every-field_1", "name": "näme with \"quotes\"\n\u{0}and\u{2028}lines", "ticket": "T-1",
+        "tags": {"": "", "key=": "a\tb"}, "command": ["agent", {"bytes": "//5hCg=="}, "", "line\nbreak"],
+        "cwd": {"bytes": "L3RtcC//"}, "status": "completed", "host": {"machine_id": "m", "hostname": "h"},
+        "process": process, "supervisor": process, "owner": process, "on_owner_death": "keep",
+        "deadline_at": "2026-03-01T00:00:00Z", "cgroup": {"path": "/sys/fs/cgroup/x", "inode": 9, "from_tomorrow": 1},
+        "probe": "linux",
+        "ending": {"reason": "stopped", "by": "stop", "at": "2026-02-01T00:00:00Z", "from_tomorrow": "x"},
+        "agent": {"kind": "claude", "session_id": "s", "thread_id": "t", "from_tomorrow": [[]]},
+        "worktree": {"path": "/w", "root": "/", "repo": "/r", "branch": "b", "base": "c", "from_tomorrow": {}},
+        "loop": {"active": true, "phase": "p", "iteration": 3, "max_iterations": 9, "pane": "%1",
+                 "pane_set_at": "2026-02-01T00:00:00Z", "updated_at": "2026-02-01T00:00:00Z",
+                 "last_turn_at": "2026-02-01T00:00:00Z", "from_tomorrow": -1},
+        "created_at": "2026-01-01T00:00:00.123456789Z", "started_at": "2026-01-01T00:00:01Z",
+        "finished_at": "2026-01-01T00:00:02Z",
+        "exit": {"code": 0, "signal": null, "reason": "exited", "from_tomorrow": true},
+        "recovery": {"cause": "c", "evidence": "e", "rescue_ref": "r", "worktree": "kept", "from_tomorrow": 1e300},
+        "log": {"path": "/l", "stderr_path": "/e", "from_tomorrow": ""},
+        "from_tomorrow": {"z": 1, "a": [true, {"b": null}], "big": u64::MAX},
+    });
+    from_document(&document)
+}
+
+fn from_document(document: &Value) -> Session {
+    Session::from_json(&document.to_string()).expect("the sample is a record")
+}
