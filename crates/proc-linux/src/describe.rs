@@ -1,0 +1,51 @@
+//! Facts about a process that decide whether it may be registered, and that people read.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use sexton_core::ProbeError;
+use sexton_core::probe::ProcessDetails;
+
+use crate::LinuxProbe;
+use crate::credentials::Credentials;
+use crate::handle::Handle;
+use crate::procfs_dir::is_refusal;
+
+impl LinuxProbe {
+    pub(crate) fn describe_pid(&self, pid: u32) -> Result<ProcessDetails, ProbeError> {
+        let denied = |error: io::Error| ProbeError::Denied { pid, why: error.to_string() };
+        let gone = || ProbeError::Gone { pid };
+        let handle = Handle::open(pid).map_err(denied)?.ok_or_else(gone)?;
+        let identity = self.identify_handle(&handle).map_err(denied)?.ok_or_else(gone)?;
+        let stat = self.load_stat(&handle).map_err(denied)?.ok_or_else(gone)?;
+        let credentials = Credentials::load(&self.proc, &pid.to_string()).map_err(denied)?;
+        let details = ProcessDetails {
+            identity,
+            uid: credentials.map(|credentials| credentials.effective_uid),
+            kernel_thread: stat.is_kernel_thread(),
+            parent: (stat.parent != 0).then_some(stat.parent),
+            command: self.load_command(pid).map_err(denied)?,
+            cwd: self.find_cwd(pid).map_err(denied)?,
+        };
+        // All of it is of the process that the handle holds only if that is still there.
+        if handle.has_exited().map_err(denied)? { Err(gone()) } else { Ok(details) }
+    }
+
+    fn load_command(&self, pid: u32) -> io::Result<Vec<OsString>> {
+        let line = self.proc.load(&format!("{pid}/cmdline"))?.unwrap_or_default();
+        let line = line.strip_suffix(b"\0").unwrap_or(&line);
+        if line.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(line.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect())
+    }
+
+    fn find_cwd(&self, pid: u32) -> io::Result<Option<PathBuf>> {
+        match self.proc.load_link(&format!("{pid}/cwd")) {
+            Err(error) if is_refusal(&error) => Ok(None),
+            found => found,
+        }
+    }
+}

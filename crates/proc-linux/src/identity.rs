@@ -1,0 +1,77 @@
+//! Who a process is, and what became of one that was recorded.
+
+use std::io;
+
+use sexton_core::identity::Match;
+use sexton_core::{Liveness, OsText, ProbeError, ProcessIdentity};
+
+use crate::LinuxProbe;
+use crate::handle::Handle;
+use crate::procfs_dir::{Stat, is_refusal};
+
+impl LinuxProbe {
+    pub(crate) fn identify_pid(&self, pid: u32) -> Result<ProcessIdentity, ProbeError> {
+        let denied = |error: io::Error| ProbeError::Denied { pid, why: error.to_string() };
+        let gone = ProbeError::Gone { pid };
+        let Some(handle) = Handle::open(pid).map_err(denied)? else { return Err(gone) };
+        self.identify_handle(&handle).map_err(denied)?.ok_or(gone)
+    }
+
+    /// Everything is of one process: what is read under its number, is read while the handle shows that
+    /// it has not exited.
+    pub(crate) fn identify_handle(&self, handle: &Handle) -> io::Result<Option<ProcessIdentity>> {
+        let stat = self.load_stat(handle)?;
+        let identity = match &stat {
+            Some(stat) => Some(self.identity_from(handle, stat)?),
+            None => None,
+        };
+        if handle.has_exited()? {
+            return Ok(None);
+        }
+        match identity {
+            Some(identity) => Ok(Some(identity)),
+            None => Err(io::Error::other("/proc does not show it")),
+        }
+    }
+
+    pub(crate) fn load_stat(&self, handle: &Handle) -> io::Result<Option<Stat>> {
+        self.proc.load_stat(&handle.pid.to_string())
+    }
+
+    /// The identity of a process whose `stat` was read while `handle` was open. It is worth nothing until
+    /// the handle is seen not to have exited.
+    pub(crate) fn identity_from(&self, handle: &Handle, stat: &Stat) -> io::Result<ProcessIdentity> {
+        Ok(ProcessIdentity {
+            pidfd_inode: if self.here.has_pidfs { handle.load_inode()? } else { None },
+            start_ticks: Some(stat.start_ticks),
+            exe: self.find_exe(handle.pid)?,
+            ..self.here.identity(handle.pid)
+        })
+    }
+
+    fn find_exe(&self, pid: u32) -> io::Result<Option<OsText>> {
+        match self.proc.load_link(&format!("{pid}/exe")) {
+            Ok(path) => Ok(path.map(OsText::from)),
+            Err(error) if is_refusal(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn observe_process(&self, recorded: &ProcessIdentity) -> Liveness {
+        if self.here.is_of_another_boot(recorded) {
+            return Liveness::Gone;
+        }
+        if let Err(why) = recorded.same_vantage(&self.here.identity(recorded.pid)) {
+            return Liveness::Unknown(why);
+        }
+        match self.identify_pid(recorded.pid) {
+            Ok(current) => match recorded.compare(&current) {
+                Match::Same => Liveness::Alive,
+                Match::Different => Liveness::Reused,
+                Match::CannotTell(why) => Liveness::Unknown(why),
+            },
+            Err(ProbeError::Gone { .. }) => Liveness::Gone,
+            Err(error) => Liveness::Unknown(error.to_string()),
+        }
+    }
+}

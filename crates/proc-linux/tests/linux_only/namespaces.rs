@@ -1,0 +1,72 @@
+//! Other pid namespaces: their numbers mean other processes, so nothing is judged by them.
+
+use std::path::Path;
+use std::process::Command;
+
+use pollster::block_on;
+use sexton_core::{Liveness, ProbeError, ProcessIdentity};
+
+use super::play::{Actor, Case, idle, probe, role};
+
+pub const CASES: &[Case] = &[
+    ("i2_a_process_recorded_in_another_pid_namespace_is_unknown", another_namespace_is_unknown),
+    ("i2_a_proc_of_another_namespace_is_not_believed", a_foreign_proc_is_not_believed),
+];
+
+const RECORD: &str = "SEXTON_TEST_RECORD";
+
+/// A program in new namespaces. An ordinary user becomes root in one of his own for it.
+pub fn unshared(flags: &[&str], program: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(flags).arg("--").arg(program);
+    command
+}
+
+/// This program in a role, as the first process of a new pid namespace; everything in there ends with it.
+pub fn role_in_pid_namespace(name: &str, flags: &[&str]) -> Command {
+    let role = role(name);
+    let mut command =
+        unshared(&[&["--pid", "--fork", "--kill-child"], flags].concat(), Path::new(role.get_program()));
+    for (key, value) in role.get_envs() {
+        match value {
+            Some(value) => command.env(key, value),
+            None => command.env_remove(key),
+        };
+    }
+    command
+}
+
+fn another_namespace_is_unknown() {
+    let actor = Actor::start(&mut idle());
+    let record = serde_json::to_string(&actor.identity()).unwrap();
+    let status =
+        role_in_pid_namespace("foreign record", &["--mount-proc"]).env(RECORD, record).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+/// The role of one who was given the record of a process in another namespace.
+pub fn judge_a_foreign_record() {
+    let record: ProcessIdentity = serde_json::from_str(&std::env::var(RECORD).unwrap()).unwrap();
+    for pid in [record.pid, 1] {
+        let seen = block_on(probe().observe(&ProcessIdentity { pid, ..record.clone() }));
+        assert_eq!(seen, Liveness::Unknown("it was recorded in another pid namespace".to_owned()));
+    }
+}
+
+fn a_foreign_proc_is_not_believed() {
+    let status = role_in_pid_namespace("foreign proc", &[]).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+/// The role of one whose `/proc` shows the namespace outside.
+pub fn open_under_a_foreign_proc() {
+    let refused = sexton_proc_linux::open().err().expect("the probe does not work here");
+    assert!(matches!(refused, ProbeError::Unsupported { .. }), "{refused}");
+    assert_eq!(
+        refused.to_string(),
+        "the linux probe does not work here: /proc belongs to another pid namespace"
+    );
+}
