@@ -1,0 +1,54 @@
+//! Who a process is, and what became of one that was recorded.
+
+use sexton_core::identity::Match;
+use sexton_core::probe::ProcessDetails;
+use sexton_core::{Liveness, ProbeError, ProcessIdentity};
+
+use crate::PortableProbe;
+use crate::look::{Glance, Seen, look_at};
+
+impl PortableProbe {
+    pub(crate) fn identify_pid(&self, pid: u32) -> Result<ProcessIdentity, ProbeError> {
+        self.require(pid).map(|seen| seen.identity)
+    }
+
+    fn require(&self, pid: u32) -> Result<Seen, ProbeError> {
+        match look_at(&self.here, pid) {
+            Ok(Glance::Alive(seen)) => Ok(*seen),
+            Ok(Glance::Nobody) => Err(ProbeError::Gone { pid }),
+            Ok(Glance::Hidden) => Err(ProbeError::Denied { pid, why: "it is not shown to us".to_owned() }),
+            Err(error) => Err(ProbeError::Denied { pid, why: error.to_string() }),
+        }
+    }
+
+    pub(crate) fn observe_process(&self, recorded: &ProcessIdentity) -> Liveness {
+        if self.here.is_of_another_boot(recorded) {
+            return Liveness::Gone;
+        }
+        if let Err(why) = recorded.same_vantage(&self.here.identity(recorded.pid)) {
+            return Liveness::Unknown(why);
+        }
+        match self.require(recorded.pid) {
+            Ok(seen) => match recorded.compare(&seen.identity) {
+                Match::Same => Liveness::Alive,
+                // A second is too coarse to prove another process by.
+                Match::Different => Liveness::Unknown("the evidence is too weak".to_owned()),
+                Match::CannotTell(why) => Liveness::Unknown(why),
+            },
+            Err(ProbeError::Gone { .. }) => Liveness::Gone,
+            Err(error) => Liveness::Unknown(error.to_string()),
+        }
+    }
+
+    pub(crate) fn describe_pid(&self, pid: u32) -> Result<ProcessDetails, ProbeError> {
+        let seen = self.require(pid)?;
+        Ok(ProcessDetails {
+            identity: seen.identity,
+            uid: seen.effective_uid.or(seen.real_uid),
+            kernel_thread: seen.is_kernel_thread,
+            parent: seen.parent,
+            command: seen.command,
+            cwd: seen.cwd,
+        })
+    }
+}
