@@ -19,7 +19,7 @@ impl FileLock {
     /// Takes the lock, waiting as long as it takes.
     pub fn acquire(path: &Path) -> io::Result<FileLock> {
         let file = open(path)?;
-        file.lock()?;
+        wait_for(&file)?;
         Ok(FileLock { _file: file })
     }
 
@@ -37,11 +37,21 @@ impl FileLock {
         }
         let (sender, receiver) = mpsc::sync_channel(1);
         std::thread::Builder::new().name("lock-wait".to_owned()).spawn(move || {
-            let outcome = file.lock().map(|()| FileLock { _file: file });
+            let outcome = wait_for(&file).map(|()| FileLock { _file: file });
             // Nobody listens any more where the wait is over: the lock is dropped with the message.
             let _ = sender.send(outcome);
         })?;
         receiver.recv_timeout(wait).ok().transpose()
+    }
+}
+
+/// Waits for the lock; a signal that the program handles meanwhile is no reason to give up.
+fn wait_for(file: &File) -> io::Result<()> {
+    loop {
+        match file.lock() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
     }
 }
 
