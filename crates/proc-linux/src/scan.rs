@@ -31,7 +31,7 @@ pub(crate) struct Scan {
 
 impl LinuxProbe {
     /// Looks at every process, until the moment `until` at most. `at_sight` is called for each one while
-    /// it is fresh: one that is about to fork and exit has to be dealt with there and then.
+    /// it is fresh: one that is about to fork and exit can be proved there and then, or never.
     pub(crate) fn scan(
         &self,
         until: Instant,

@@ -38,7 +38,7 @@ pub(crate) enum Found {
 }
 
 /// What is called for each find, with the numbers of the sessions it belongs to.
-pub(crate) type OnFind<'f> = &'f mut dyn FnMut(&[usize], Found) -> io::Result<()>;
+pub(crate) type OnFind<'f> = &'f mut dyn FnMut(&[usize], Found);
 
 /// What a sweep saw besides its finds.
 pub(crate) struct Swept {
@@ -60,13 +60,10 @@ impl LinuxProbe {
     pub(crate) fn find_members(&self, group: &Group) -> io::Result<Members> {
         let mut found: BTreeMap<u32, ProcessIdentity> = BTreeMap::new();
         let mut unreadable = Vec::new();
-        let mut collect = |_: &[usize], find: Found| {
-            match find {
-                Found::Member(process, _) => drop(found.insert(process.handle.pid, process.identity)),
-                Found::Doubtful(process) => unreadable.push(process.handle.pid),
-                Found::Slipped(_) => {}
-            }
-            Ok(())
+        let mut collect = |_: &[usize], find: Found| match find {
+            Found::Member(process, _) => drop(found.insert(process.handle.pid, process.identity)),
+            Found::Doubtful(process) => unreadable.push(process.handle.pid),
+            Found::Slipped(_) => {}
         };
         let wanted = Wanted { group, known: Vec::new() };
         let swept = self.sweep(&[wanted], Instant::now() + SWEEP_LIMIT, &mut collect)?;
@@ -114,7 +111,8 @@ impl LinuxProbe {
             return Ok(());
         }
         let found = proved.map(|process| Found::Member(process, Evidence::Cookie));
-        on_find(&numbers, found.unwrap_or(Found::Slipped(identity)))
+        on_find(&numbers, found.unwrap_or(Found::Slipped(identity)));
+        Ok(())
     }
 
     /// What a row says of a process that could not be proved.
@@ -178,11 +176,11 @@ impl LinuxProbe {
                 let contained = cgroups[number].as_ref();
                 let proved = self.prove(pid, |process| self.confirm(process, evidence, wanted, contained))?;
                 let found = proved.map(|process| Found::Member(process, evidence));
-                on_find(&[number], found.unwrap_or_else(|| Found::Slipped(self.identity_of(row))))?;
+                on_find(&[number], found.unwrap_or_else(|| Found::Slipped(self.identity_of(row))));
             }
             for pid in roster.doubtful {
                 if let Some(process) = self.prove(pid, |_| Ok(true))? {
-                    on_find(&[number], Found::Doubtful(process))?;
+                    on_find(&[number], Found::Doubtful(process));
                 }
             }
         }

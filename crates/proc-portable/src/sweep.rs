@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use sexton_core::identity::Match;
-use sexton_core::membership::{self, Anchor, Claim, Cookie, Roster, Sighting};
+use sexton_core::membership::{self, Anchor, Claim, Roster, Sighting};
 use sexton_core::probe::{Group, Members};
 use sexton_core::{ProbeError, ProcessIdentity};
 
@@ -28,7 +28,7 @@ pub(crate) struct Sweep {
 impl PortableProbe {
     pub(crate) fn find_members(&self, group: &Group) -> Result<Members, ProbeError> {
         let until = Instant::now() + LOOK_LIMIT;
-        let sweep = self.sweep(std::slice::from_ref(group), &[Vec::new()], until, |_, _| Ok(()));
+        let sweep = self.sweep(std::slice::from_ref(group), &[Vec::new()], until);
         let sweep = sweep.and_then(|sweep| if sweep.complete { Ok(sweep) } else { Err(too_many_forks()) });
         let sweep = sweep.map_err(|error| failed("looking for the session's processes", error))?;
         let roster = &sweep.rosters[0];
@@ -38,20 +38,17 @@ impl PortableProbe {
         })
     }
 
-    /// Looks at everybody. `known` are the members of each group that were found before; `at_sight` is
-    /// called for each process while it is fresh.
+    /// Looks at everybody. `known` are the members of each group that were found before.
     pub(crate) fn sweep(
         &self,
         groups: &[Group],
         known: &[Vec<ProcessIdentity>],
         until: Instant,
-        mut at_sight: impl FnMut(&Seen, &Cookie) -> io::Result<()>,
     ) -> io::Result<Sweep> {
         let mut seen = HashMap::new();
         let mut sightings = Vec::new();
         let complete = for_each_program(&self.here, until, |process| {
             let cookie = load_cookie(&self.here, &process)?;
-            at_sight(&process, &cookie)?;
             sightings.push(Sighting { pid: process.pid(), parent: process.parent.unwrap_or(0), cookie });
             seen.insert(process.pid(), process);
             Ok(())

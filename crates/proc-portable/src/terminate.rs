@@ -4,7 +4,6 @@
 //! evidence for its children; and a session is done when two looks in a row find nobody. Each process is
 //! looked at again immediately before it is signalled, and left alone unless everything matches.
 
-use std::collections::HashMap;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -90,25 +89,18 @@ struct Ending<'a> {
     begun: Instant,
     targets: Vec<Target>,
     standing: Vec<Standing>,
-    by_session: HashMap<&'a str, Vec<usize>>,
 }
 
 impl<'a> Ending<'a> {
     fn new(probe: &'a PortableProbe, groups: &'a [Group], policy: &'a EndPolicy) -> Ending<'a> {
-        let mut by_session: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (number, group) in groups.iter().enumerate() {
-            by_session.entry(group.session.as_str()).or_default().push(number);
-        }
         let standing = vec![Standing::default(); groups.len()];
-        Ending { probe, groups, policy, begun: Instant::now(), targets: Vec::new(), standing, by_session }
+        Ending { probe, groups, policy, begun: Instant::now(), targets: Vec::new(), standing }
     }
 
     fn run(mut self) -> io::Result<Vec<Ended>> {
-        let mut kill_rounds = 0;
         loop {
             let elapsed = self.begun.elapsed();
-            self.play_round(elapsed, kill_rounds > 0)?;
-            kill_rounds += u32::from(self.policy.signal_at(elapsed) == SIGKILL);
+            self.play_round(elapsed)?;
             if self.standing.iter().all(|group| group.quiet_rounds >= QUIET_ROUNDS) {
                 break;
             }
@@ -132,7 +124,7 @@ impl<'a> Ending<'a> {
     }
 
     /// Looks at everybody once, and tells every member what is due.
-    fn play_round(&mut self, elapsed: Duration, at_sight: bool) -> io::Result<()> {
+    fn play_round(&mut self, elapsed: Duration) -> io::Result<()> {
         let due = self.policy.signal_at(elapsed);
         let mut seen = vec![false; self.groups.len()];
         let mut known = vec![Vec::new(); self.groups.len()];
@@ -142,12 +134,7 @@ impl<'a> Ending<'a> {
         // A look that somebody forks away from must not make the next signal late.
         let left = self.policy.next_change(elapsed).saturating_sub(elapsed);
         let until = self.begun + elapsed + left.clamp(LEAST_LOOK, MOST_LOOK);
-        let (probe, groups) = (self.probe, self.groups);
-        let sweep = probe.sweep(groups, &known, until, |process, cookie| {
-            // Who still appears after everybody was killed, forks and exits faster than a look at all
-            // takes: it is dealt with at sight, or never.
-            if at_sight { self.end_at_sight(process, cookie, &mut seen) } else { Ok(()) }
-        })?;
+        let sweep = self.probe.sweep(self.groups, &known, until)?;
         for (number, roster) in sweep.rosters.iter().enumerate() {
             for (pid, evidence) in &roster.members {
                 self.meet(number, &sweep.seen[pid], Some(*evidence), due, &mut seen)?;
@@ -158,14 +145,6 @@ impl<'a> Ending<'a> {
         }
         for (group, seen) in self.standing.iter_mut().zip(seen) {
             group.quiet_rounds = if seen || !sweep.complete { 0 } else { group.quiet_rounds + 1 };
-        }
-        Ok(())
-    }
-
-    fn end_at_sight(&mut self, process: &Seen, cookie: &Cookie, seen: &mut [bool]) -> io::Result<()> {
-        let Cookie::Session(session) = cookie else { return Ok(()) };
-        for number in self.by_session.get(session.as_str()).cloned().unwrap_or_default() {
-            self.meet(number, process, Some(Evidence::Cookie), SIGKILL, seen)?;
         }
         Ok(())
     }

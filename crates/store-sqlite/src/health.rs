@@ -5,7 +5,7 @@
 
 use std::io;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use sexton_core::StoreError;
 use sexton_core::store::{Access, Damage, Durability};
 use sexton_durable::{FileStamp, Mark};
@@ -67,14 +67,16 @@ pub(crate) fn examine(files: &Files, purpose: Purpose) -> Result<Verdict, StoreE
     for _ in 0..ATTEMPTS {
         // The mark first: what it says was committed must be seen by whoever looks after it.
         let mark = load_mark(files)?;
-        let Some(stamp) = files.find_stamp()? else { return examine_nothing(files, mark.as_ref()) };
-        match look(files, purpose, mark.as_ref(), stamp) {
+        let Some(ground) = Ground::find(files)? else { return examine_nothing(files, mark.as_ref()) };
+        match look(files, purpose, mark.as_ref(), ground) {
             Ok(sound) => return Ok(Verdict::Sound(sound)),
             Err(Fault::Replaced) => {}
             Err(Fault::Refused(StoreError::NewerFormat { found, .. })) => {
                 return Broken::newer(files, mark.as_ref(), found).map(Verdict::Broken);
             }
             Err(Fault::Refused(error)) => return Err(error),
+            // Two files that were never one store, read together, are damage only to our eyes.
+            Err(Fault::Damage(_)) if ground.has_moved(files)? => {}
             Err(Fault::Damage(causes)) => return require_ours(files, mark.as_ref(), causes),
         }
     }
@@ -111,15 +113,39 @@ fn require_ours(files: &Files, mark: Option<&Mark>, causes: Vec<Damage>) -> Resu
     Ok(Verdict::Broken(broken))
 }
 
-fn look(files: &Files, purpose: Purpose, mark: Option<&Mark>, stamp: FileStamp) -> Result<Sound, Fault> {
-    let is_still = files.find_wal_stamp()?.is_none();
+/// The files as they are when an examination begins.
+#[derive(Clone, Copy)]
+struct Ground {
+    stamp: FileStamp,
+    /// Whether there is no log: nobody is writing.
+    is_still: bool,
+}
+
+impl Ground {
+    fn find(files: &Files) -> Result<Option<Ground>, StoreError> {
+        let is_still = files.find_wal_stamp()?.is_none();
+        Ok(files.find_stamp()?.map(|stamp| Ground { stamp, is_still }))
+    }
+
+    /// Whether what was read since may not belong together.
+    fn has_moved(self, files: &Files) -> Result<bool, StoreError> {
+        Ok(Ground::find(files)?.is_none_or(|now| {
+            now.stamp.inode != self.stamp.inode
+                || now.is_still != self.is_still
+                || (self.is_still && now.stamp != self.stamp)
+        }))
+    }
+}
+
+fn look(files: &Files, purpose: Purpose, mark: Option<&Mark>, ground: Ground) -> Result<Sound, Fault> {
+    let Ground { stamp, is_still } = ground;
     let shared = match purpose.access {
         Access::Read => Mode::Read,
         Access::Write => Mode::Write(purpose.durability),
     };
     let mut mode = if is_still { Mode::Still } else { shared };
     let mut link = Link::open(files, mode)?;
-    let found = identify(&link).map_err(|error| Fault::of("cannot read", &files.db, error))?;
+    let found = identify(&link).map_err(|error| explain(files, mode, error))?;
     let meta = require_our_format(files, found)?;
     let findings = compare(files, &link, &meta, mark, stamp)?;
     if is_still && purpose.access == Access::Write {
@@ -129,16 +155,21 @@ fn look(files: &Files, purpose: Purpose, mark: Option<&Mark>, stamp: FileStamp) 
         Meta::load(&link).map_err(|error| Fault::of("cannot read", &files.db, error))?;
     }
     require_writable(files, &link, mode)?;
-    let unchanged = match files.find_stamp()? {
-        Some(now) if mode == Mode::Still => now == stamp && files.find_wal_stamp()?.is_none(),
-        Some(now) => now.inode == stamp.inode,
-        None => false,
-    };
-    if !unchanged {
+    if ground.has_moved(files)? {
         return Err(Fault::Replaced);
     }
     let is_recorded = !is_still && mark.is_some_and(|mark| mark.stamp == Some(stamp));
     Ok(Sound { link, mode, meta, stamp, findings, is_recorded })
+}
+
+/// Sorts the error of the first read. SQLite needs a file beside the log to read it, and does not say that
+/// this is what it could not make.
+fn explain(files: &Files, mode: Mode, error: rusqlite::Error) -> Fault {
+    if mode != Mode::Read || error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
+        return Fault::of("cannot read", &files.db, error);
+    }
+    let action = "the store has a log that is not in the database yet, and no index of it can be made beside";
+    Fault::Refused(StoreError::Backend { action, path: files.db.clone(), source: Box::new(error) })
 }
 
 /// Whose database it is and of which format, as the file's header and the store itself say.

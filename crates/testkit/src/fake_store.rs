@@ -254,3 +254,6 @@ impl World {
         self.readable().find(holds).map(|session| session.id)
     }
 }
+
+#[cfg(test)]
+mod tests;

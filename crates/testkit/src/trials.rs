@@ -41,3 +41,14 @@ fn trials_of<S: Copy + Send + 'static>(name: &str, subject: &S, theme: &Theme<S>
     };
     theme.cases.iter().map(trial).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "has no case")]
+    fn a_suite_without_a_case_fails() {
+        run_themes("empty", &(), &[Theme { name: "nothing", cases: &[] }]);
+    }
+}

@@ -102,7 +102,7 @@ impl Ending<'_> {
     /// Looks at everything once, and tells every member what is due.
     fn play_round(&mut self, elapsed: Duration) -> io::Result<()> {
         let due = self.policy.signal_at(elapsed);
-        let swept = self.look(elapsed, due)?;
+        let swept = self.look(elapsed)?;
         self.tell_all(due)?;
         if due == SIGKILL {
             for contained in swept.cgroups.iter().flatten() {
@@ -120,9 +120,7 @@ impl Ending<'_> {
     }
 
     /// Finds everybody there is.
-    fn look(&mut self, elapsed: Duration, due: i32) -> io::Result<Swept> {
-        // Processes that fork and exit faster than a pass takes are dealt with at sight, or never.
-        let at_sight = due == SIGKILL && self.standing.iter().any(|group| !group.slipped.is_empty());
+    fn look(&mut self, elapsed: Duration) -> io::Result<Swept> {
         // A pass that somebody forks away from must not make the next signal late.
         let left = self.policy.next_change(elapsed).saturating_sub(elapsed);
         let until = self.begun + elapsed + left.clamp(LEAST_PASS, MOST_PASS);
@@ -136,7 +134,7 @@ impl Ending<'_> {
             let known = members.iter().map(|identities| identities.iter().collect());
             let wanted: Vec<Wanted> =
                 groups.iter().zip(known).map(|(group, known)| Wanted { group, known }).collect();
-            let mut on_find = |numbers: &[usize], found| self.meet(numbers, found, at_sight.then_some(due));
+            let mut on_find = |numbers: &[usize], found| self.meet(numbers, found);
             match probe.sweep(&wanted, until, &mut on_find) {
                 // Handles are for waiting. Without them a process is found again.
                 Err(error) if is_out_of_files(&error) && self.targets.let_go() => {}
@@ -145,8 +143,8 @@ impl Ending<'_> {
         }
     }
 
-    /// Notes that a process is there, and tells it what is due where that cannot wait.
-    fn meet(&mut self, numbers: &[usize], found: Found, due: Option<i32>) -> io::Result<()> {
+    /// Notes that a process is there.
+    fn meet(&mut self, numbers: &[usize], found: Found) {
         let (process, evidence) = match found {
             Found::Member(process, evidence) => (process, Some(evidence)),
             Found::Doubtful(process) => (process, None),
@@ -155,23 +153,18 @@ impl Ending<'_> {
                     self.standing[*number].seen = true;
                     self.standing[*number].slipped.push(identity.clone());
                 }
-                return Ok(());
+                return;
             }
         };
         if self.is_spared(&process.identity) {
             self.note_spared(numbers, &process.identity);
-            return Ok(());
+            return;
         }
         for number in numbers {
             self.standing[*number].seen = true;
         }
-        let target = self.targets.find_or_add(&process.identity, numbers);
-        target.note(evidence);
-        if let Some(due) = due.filter(|_| evidence.is_some()) {
-            target.tell(&process, due)?;
-        }
+        self.targets.find_or_add(&process.identity, numbers).note(evidence);
         self.targets.hold(process.handle);
-        Ok(())
     }
 
     /// Tells everybody who was met in this round and does not know yet.

@@ -1,0 +1,190 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_sexton_global_optspecs
+    string join \n state-dir= store= probe= json h/help V/version
+end
+
+function __fish_sexton_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_sexton_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_sexton_using_subcommand
+    set -l cmd (__fish_sexton_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c sexton -n "__fish_sexton_needs_command" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_needs_command" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_needs_command" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_needs_command" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_needs_command" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_needs_command" -s V -l version -d 'Print version'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "run" -d 'Start a session'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "ps" -d 'List sessions'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "show" -d 'Show one record, whole'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "logs" -d 'Print a session\'s output'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "wait" -d 'Block until sessions end'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "stop" -d 'End sessions, with every process of theirs'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "register" -d 'Track a process that something else started'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "finish" -d 'Record the end of a registered session'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "backup" -d 'Back the store up'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "restore" -d 'Bring the records of a backup back'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "migrate" -d 'Copy every record from one store to another'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "doctor" -d 'Check the store and its surroundings'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "backends" -d 'Show which backends are linked in'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "config" -d 'Show every setting and where it came from'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "trust" -d 'Allow this repository\'s .sexton.toml to set everything'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "schema" -d 'Print the JSON Schema of a record'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "completions" -d 'Print shell completions'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "demo" -d 'See the whole story on a throw-away state directory'
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l cwd -d 'Run it there instead of here' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l env -d 'Add to its environment (repeatable)' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l timeout -d 'End it after this long' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l owner-pid -d 'The process whose death ends it' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l on-owner-death -d 'What happens when its owner dies' -r -f -a "end\t'It is ended after a grace period, unless it was adopted by then'
+keep\t'It lives on'"
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l memory-max -d 'The most memory it may use, such as 2GiB (needs a control group)' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l pids-max -d 'The most processes it may have (needs a control group)' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l notify -d 'A shell command to run when it has ended' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l name -d 'Call it so; unique among running sessions' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l ticket -d 'The ticket it works on' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l tag -d 'A key and value of your own (repeatable)' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l agent -d 'Which agent it is: claude, codex, pi …' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l agent-session -d 'The agent\'s own id of its conversation' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l thread -d 'The agent\'s own id of its thread' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l pane -d 'The terminal pane it is bound to' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -s d -l detach -d 'Return once it runs, and print its id'
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l split-output -d 'Keep standard error in a file of its own'
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l no-owner -d 'Let it live on, even when it is started inside another session'
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -l status -d 'Only sessions with this status (repeatable; implies -a)' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -l ticket -d 'Only sessions of this ticket' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -l repo -d 'Only sessions with a worktree of this repository' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -l limit -d 'At most so many, the newest' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -s a -l all -d 'Finished sessions too'
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -s w -l watch -d 'Go on, and list again whenever something changes'
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand ps" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand show" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand show" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand show" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand show" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand show" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -l tail -d 'Only the last lines' -r
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -l cursor -d 'From this byte on; pass back the cursor of the answer before' -r
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -s f -l follow -d 'Go on until the session has ended'
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -l stderr -d 'Standard error, of a session that was started with --split-output'
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand logs" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand wait" -l timeout -d 'Give up after this long, with exit code 124' -r
+complete -c sexton -n "__fish_sexton_using_subcommand wait" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand wait" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand wait" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand wait" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand wait" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -l grace -d 'How long they have [default: stop.grace, 5s]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -l signal -d 'What they are told first, instead of SIGINT' -r
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -l all -d 'Every session that runs'
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -l force -d 'SIGKILL at once'
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand stop" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l pid -d 'The process' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l worktree -d 'The git worktree it works in; recorded, never removed' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l owner-pid -d 'The process whose death makes it an orphan' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l name -d 'Call it so; unique among running sessions' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l ticket -d 'The ticket it works on' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l tag -d 'A key and value of your own (repeatable)' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l agent -d 'Which agent it is: claude, codex, pi …' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l agent-session -d 'The agent\'s own id of its conversation' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l thread -d 'The agent\'s own id of its thread' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l pane -d 'The terminal pane it is bound to' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand register" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand register" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand finish" -l code -d 'The code it exited with' -r
+complete -c sexton -n "__fish_sexton_using_subcommand finish" -l signal -d 'The signal that ended it' -r
+complete -c sexton -n "__fish_sexton_using_subcommand finish" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand finish" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand finish" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand finish" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand finish" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand backup" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand backup" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand backup" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand backup" -l list -d 'Show the backups there are instead of making one'
+complete -c sexton -n "__fish_sexton_using_subcommand backup" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand backup" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand restore" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand restore" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand restore" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand restore" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand restore" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand migrate" -l from -d 'The store to read' -r
+complete -c sexton -n "__fish_sexton_using_subcommand migrate" -l to -d 'The store to add to' -r
+complete -c sexton -n "__fish_sexton_using_subcommand migrate" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand migrate" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand migrate" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand migrate" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand migrate" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l repair -d 'Mend what can be mended'
+complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand backends" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand backends" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand backends" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand backends" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand backends" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand config" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand config" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand config" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand config" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand config" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand trust" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand trust" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand trust" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand trust" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand trust" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand schema" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand schema" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand schema" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand schema" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand schema" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand completions" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand completions" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand completions" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand completions" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand demo" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand demo" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand demo" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand demo" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand demo" -s h -l help -d 'Print help'
