@@ -26,7 +26,7 @@ use crate::{Query, Session, SessionId, Status, Time};
 /// - **Concurrency.** Any number of processes and threads may use the same store. Waiting is the store's
 ///   business: no "busy" ever reaches a caller of `commit`, however many there are.
 /// - **Damage** never makes a store start afresh. What cannot be read is reported as [`Damage`], what can
-///   be read is returned, and every write is refused with [`StoreError::ReadOnly`] until
+///   be read is returned, and every write is refused with [`StoreError::Damaged`] until
 ///   [`repair`](Store::repair).
 /// - **Blocking.** The returned futures do their work when first polled and may block that thread for as
 ///   long as a disk takes. A caller that shares its thread with others moves them off it.

@@ -1,4 +1,5 @@
-//! Stores of every format that was ever released are checked in, and must load for ever.
+//! Stores of every format that was ever released are checked in, and must load for ever. A record that a
+//! newer version wrote into a store of ours is left alone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
 
 use std::fs;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pollster::block_on;
 use sexton_core::plugin::StoreOptions;
 use sexton_core::store::{Access, Durability};
-use sexton_core::{Batch, Query, Session, Store};
+use sexton_core::{Batch, Query, Session, Store, StoreError};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -46,4 +47,35 @@ fn format_1_can_be_written() {
     let newest = recorded("v1.jsonl").remove(0);
     block_on(store.commit(Batch::new().remove(&newest))).unwrap();
     assert_eq!(block_on(store.list(&Query::all())).unwrap().sessions, recorded("v1.jsonl")[1..]);
+}
+
+#[test]
+fn i6_a_record_of_a_newer_schema_is_named_and_left_alone_and_the_others_go_on() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let store = open(&directory.path().join("sessions.db"), Access::Write);
+    let mut sessions = recorded("v1.jsonl").into_iter();
+    let newer = Session { schema: 2, ..sessions.next().unwrap() };
+    let plain = sessions.next().unwrap();
+    let committed = block_on(store.commit(Batch::new().insert(newer.clone()).insert(plain.clone()))).unwrap();
+
+    let listing = block_on(store.list(&Query::all())).unwrap();
+    assert_eq!(listing.sessions, [Session { revision: committed.revision, ..plain.clone() }]);
+    let [damage] = listing.damage.as_slice() else { panic!("{:?}", listing.damage) };
+    assert!(damage.harmless && damage.place == format!("session {}", newer.id), "{damage:?}");
+    assert!(matches!(block_on(store.load(&newer.id)), Err(StoreError::Record { .. })));
+
+    let current = Session { revision: committed.revision, ..newer };
+    for batch in [Batch::new().replace(current.clone()), Batch::new().remove(&current)] {
+        let refused = block_on(store.commit(batch));
+        assert!(matches!(refused, Err(StoreError::Record { .. })), "{refused:?}");
+    }
+    let plain = Session { revision: committed.revision, ticket: None, ..plain };
+    block_on(store.commit(Batch::new().replace(plain))).unwrap();
+    let report = block_on(store.check()).unwrap();
+    assert_eq!((report.records, report.damage.len()), (1, 1));
+    let now = "2026-11-16T03:15:00Z".parse().unwrap();
+    assert_eq!(block_on(store.repair(now)).unwrap().quarantine, None);
+    let backup = block_on(store.backup(directory.path(), now)).unwrap();
+    block_on(store.restore(&backup.path, now)).unwrap();
+    assert!(matches!(block_on(store.load(&current.id)), Err(StoreError::Record { .. })), "a restore lost it");
 }

@@ -15,7 +15,7 @@ use sexton_core::plugin::StoreOptions;
 use sexton_core::session::SCHEMA_VERSION;
 use sexton_core::store::{
     Access, Backup, Change, CheckReport, Committed, Damage, Listing, LockGuard, LockName, RepairReport,
-    Restored, Standing, StoreInfo,
+    Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
 
@@ -51,12 +51,9 @@ pub enum FailedCommit {
 /// under which handles of this process find each other.
 pub fn open(options: &StoreOptions) -> Result<Box<dyn Store>, StoreError> {
     let store = FakeStore::at(&options.path, options.access);
-    let mut world = store.world();
     if options.access == Access::Write {
-        world.require_format(&options.path)?;
-        world.exists = true;
+        store.world().require_format(&options.path)?;
     }
-    drop(world);
     Ok(Box::new(store))
 }
 
@@ -69,11 +66,10 @@ impl Default for FakeStore {
 impl FakeStore {
     /// An empty store that nobody else shares, open for writing.
     pub fn new() -> FakeStore {
-        let world = World { exists: true, ..World::default() };
         FakeStore {
             path: PathBuf::from("/nowhere/fake-store"),
             access: Access::Write,
-            world: Arc::new(Mutex::new(world)),
+            world: Arc::default(),
             locks: Locks::default(),
         }
     }
@@ -239,19 +235,6 @@ fn require_proper(batch: &Batch) {
     }
     for (counter, by) in &batch.counters {
         assert!(*by > 0, "the counter {counter} grows by nothing");
-    }
-}
-
-impl World {
-    fn standing(&self, id: &SessionId) -> Result<Option<Standing>, StoreError> {
-        let Some(document) = self.documents.get(id) else { return Ok(None) };
-        let session = world::read(id, document)?;
-        Ok(Some(Standing { revision: session.revision, status: session.status }))
-    }
-
-    fn holder(&self, name: &str) -> Option<SessionId> {
-        let holds = |session: &Session| session.status.is_active() && session.name.as_deref() == Some(name);
-        self.readable().find(holds).map(|session| session.id)
     }
 }
 

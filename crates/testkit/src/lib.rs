@@ -31,7 +31,8 @@
 //!
 //! Every case is then a test of its own, under `cargo test` as under nextest. The test binary executes
 //! itself again where a case needs another process, so `main` must call `run` before it does anything
-//! else. A suite without a case fails.
+//! else. A suite without a case fails. Both suites look at processes from outside with strace, which must
+//! be installed.
 
 pub mod fake_probe;
 pub mod fake_store;

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use sexton_core::store::{Change, Damage, RepairReport, Restored};
+use sexton_core::store::{Change, Damage, RepairReport, Restored, Standing};
 use sexton_core::{Batch, Session, SessionId, StoreError};
 
 use super::{FORMAT, FailedCommit, Locks};
 
 /// The records behind every handle of one fake store.
 pub(super) struct World {
-    pub(super) exists: bool,
     pub(super) uuid: Option<String>,
     pub(super) format: u64,
     /// The number of the last commit: it only ever grows, or a stale reader could be taken for a fresh one.
@@ -25,7 +24,6 @@ pub(super) struct World {
 impl Default for World {
     fn default() -> Self {
         World {
-            exists: false,
             uuid: None,
             format: FORMAT,
             revision: 0,
@@ -67,6 +65,19 @@ impl World {
     pub(super) fn readable(&self) -> impl Iterator<Item = Session> {
         let documents = (self.format <= FORMAT).then_some(&self.documents);
         documents.into_iter().flatten().filter_map(|(id, document)| read(id, document).ok())
+    }
+
+    /// What the rules must know of a record.
+    pub(super) fn standing(&self, id: &SessionId) -> Result<Option<Standing>, StoreError> {
+        let Some(document) = self.documents.get(id) else { return Ok(None) };
+        let session = read(id, document)?;
+        Ok(Some(Standing { revision: session.revision, status: session.status }))
+    }
+
+    /// The active session that has a name.
+    pub(super) fn holder(&self, name: &str) -> Option<SessionId> {
+        let holds = |session: &Session| session.status.is_active() && session.name.as_deref() == Some(name);
+        self.readable().find(holds).map(|session| session.id)
     }
 
     pub(super) fn damage(&self) -> Vec<Damage> {
