@@ -111,7 +111,13 @@ fn i10_a_tree_leaves_no_survivor_however_it_was_held_and_whoever_was_killed_befo
             }
             yard.ok(&["stop", "--grace", "100ms", &id]);
             assert_eq!(carriers(&id), [0; 0], "{contain}, trial {trial}");
-            assert_eq!(yard.record(&id)["status"], "stopped");
+            let record = yard.record(&id);
+            assert_eq!(record["status"], "stopped");
+            let cgroup = record["cgroup"]["path"].as_str().map(std::path::PathBuf::from);
+            assert!(
+                !cgroup.is_some_and(|path| path.exists()),
+                "{contain}, trial {trial}: the cgroup is left"
+            );
         }
         assert!(is_running(bystander.0.id().into()));
     }

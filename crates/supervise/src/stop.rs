@@ -86,6 +86,8 @@ pub async fn stop_sessions(
     for (session, report) in active.into_iter().zip(&reports) {
         let survivors = report.survivors.clone();
         let session = if survivors.is_empty() { record(store, session, clock()).await? } else { session };
+        // A shim that was killed could not do it.
+        session.cgroup.iter().for_each(|cgroup| probe.release(cgroup));
         stopped.push(Stopped { session, had_ended: false, survivors });
     }
     end_own_ancestors(probe, &groups, &reports, &me, policy).await?;
