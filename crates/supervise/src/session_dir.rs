@@ -1,11 +1,12 @@
 //! Where a session's files are: `<state-dir>/sessions/<id>/`, with a mark that says whose they are.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sexton_core::SessionId;
-use sexton_durable::create_private_dir;
 
 /// The directory of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +27,10 @@ impl SessionDir {
         SessionDir { path: state_dir.join("sessions").join(session.as_str()) }
     }
 
-    /// Makes it.
+    /// Makes it. Nothing is synced: output is not promised to survive a power cut, and a start waits for
+    /// one sync only, the record's.
     pub fn create(&self) -> io::Result<()> {
-        create_private_dir(&self.path)
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.path)
     }
 
     /// Puts the mark of the store that knows the session into it.

@@ -5,10 +5,11 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use clap::Args;
+use sexton_core::probe::COOKIE;
 use tempfile::TempDir;
 
 use crate::args::GlobalArgs;
@@ -25,41 +26,73 @@ pub struct DemoArgs {}
 /// Tells the story.
 pub async fn run(_: &GlobalArgs, screen: &mut Screen) -> Result<Exit, Failure> {
     let mut stage = Stage::build(screen)?;
-    stage.say("Three agents run in the background. Sexton is told which processes they are.")?;
-    for (name, ticket) in [("parser", "T-101"), ("docs", "T-102"), ("bench", "T-103")] {
-        let pid = stage.start_agent()?;
-        stage.type_quietly(&["register", "--pid", &pid.to_string(), "--name", name, "--ticket", ticket])?;
+    stage.say("An orchestrator lets three agents work in the background. One of them detaches a helper.")?;
+    let owner = stage.start_orchestrator()?.to_string();
+    for (name, ticket, script) in AGENTS {
+        stage.sexton_shown(
+            &[
+                "run",
+                "-d",
+                "--owner-pid",
+                &owner,
+                "--name",
+                name,
+                "--ticket",
+                ticket,
+                "--",
+                "sh",
+                "-c",
+                script,
+            ],
+            &format!("run -d --owner-pid {owner} --name {name} --ticket {ticket} -- sh -c '{script}'"),
+        )?;
     }
-    stage.type_and_show(&["ps"])?;
-    stage.say("One is killed, with nobody there to see it. Its pid proves nothing; its identity does.")?;
-    stage.kill_first_agent()?;
-    stage.type_and_show(&["ps"])?;
-    stage.type_and_show(&["finish", "parser", "--signal", "KILL"])?;
-    stage.type_and_show(&["backup"])?;
-    stage.say("Now a byte of the journal goes bad. No record is reset, and the rest can still be read.")?;
+    stage.sexton(&["ps"])?;
+    stage.sexton(&["logs", "parser"])?;
+    stage.say(
+        "kill -9 the orchestrator. Nobody runs anything; a second later its agents have ended, whole.",
+    )?;
+    stage.kill_orchestrator()?;
+    stage.sexton(&["wait", "parser", "docs", "bench"])?;
+    stage.sexton(&["ps", "-a"])?;
+    stage.say(
+        "Now a byte of the journal goes bad. Nothing is reset, and every other record is still there.",
+    )?;
+    stage.sexton(&["backup"])?;
     stage.flip_a_byte()?;
-    stage.type_and_show(&["ps", "-a"])?;
-    stage.type_and_show(&["doctor", "--repair"])?;
-    stage.type_and_show(&["ps", "-a"])?;
-    stage.say("Nothing of this is left behind.")?;
+    stage.sexton(&["ps", "-a"])?;
+    stage.sexton(&["doctor", "--repair"])?;
+    stage.say("The backup knows how the damaged record ended.")?;
+    stage.sexton(&["restore", &stage.require_backup()?])?;
+    stage.sexton(&["ps", "-a"])?;
+    stage.say("All of this was real, and nothing of it is left behind.")?;
     Ok(Exit::DONE)
 }
+
+/// Stand-ins for agents: they say something, and then wait, as agents mostly do.
+const AGENTS: [(&str, &str, &str); 3] = [
+    ("parser", "T-101", "echo reading src/parser.rs; sleep 600"),
+    ("docs", "T-102", "setsid sleep 600 & echo writing docs; sleep 600"),
+    ("bench", "T-103", "echo measuring; sleep 600"),
+];
+
+/// Short enough to watch.
+const SETTINGS: &str = "[owner]\ngrace = \"300ms\"\n[stop]\ngrace = \"1s\"\n";
 
 /// Where the story is told: a state directory and processes that vanish with it.
 struct Stage<'a> {
     screen: &'a Screen,
     program: PathBuf,
     directory: TempDir,
-    agents: Vec<Child>,
+    orchestrator: Option<Child>,
 }
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        for agent in &mut self.agents {
-            // Already gone where the story killed it.
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
+        // Ended already, unless the story was cut short.
+        let _ =
+            self.command(&["stop", "--all", "--force"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let _ = self.kill_orchestrator();
     }
 }
 
@@ -70,44 +103,51 @@ impl<'a> Stage<'a> {
             .prefix("sexton-demo-")
             .tempdir()
             .map_err(|error| trouble("make a temporary directory", &error))?;
-        Ok(Stage { screen, program, directory, agents: Vec::new() })
+        let config = directory.path().join("config/sexton");
+        std::fs::create_dir_all(&config)
+            .and_then(|()| std::fs::write(config.join("config.toml"), SETTINGS))
+            .map_err(|error| trouble("write its settings", &error))?;
+        Ok(Stage { screen, program, directory, orchestrator: None })
     }
 
     fn say(&self, text: &str) -> Result<(), Failure> {
         self.screen.line(&format!("\n{}", self.screen.style().paint(Tone::Heading, text)))
     }
 
-    /// A stand-in for an agent: it waits, as agents mostly do.
-    fn start_agent(&mut self) -> Result<u32, Failure> {
-        let agent = Command::new("sleep")
+    fn start_orchestrator(&mut self) -> Result<u32, Failure> {
+        let orchestrator = Command::new("sleep")
             .arg("600")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| trouble("start `sleep`", &error))?;
-        let pid = agent.id();
-        self.agents.push(agent);
+        let pid = orchestrator.id();
+        self.orchestrator = Some(orchestrator);
         Ok(pid)
     }
 
-    fn kill_first_agent(&mut self) -> Result<(), Failure> {
-        let Some(agent) = self.agents.first_mut() else {
-            return Ok(());
-        };
-        agent.kill().and_then(|()| agent.wait()).map_err(|error| trouble("end an agent", &error))?;
-        Ok(())
+    fn kill_orchestrator(&mut self) -> Result<(), Failure> {
+        let Some(mut orchestrator) = self.orchestrator.take() else { return Ok(()) };
+        let killed = orchestrator.kill().and_then(|()| orchestrator.wait());
+        killed.map(drop).map_err(|error| trouble("end the orchestrator", &error))
     }
 
     fn journal(&self) -> PathBuf {
-        self.directory.path().join("sessions.jsonl")
+        self.directory.path().join("state/sessions.jsonl")
     }
 
-    /// Damages the first record after the header, as a bad sector or a careless editor would.
+    /// The name of the backup that the story made.
+    fn require_backup(&self) -> Result<String, Failure> {
+        let entries = std::fs::read_dir(self.directory.path().join("state/backups"));
+        let name = entries.ok().and_then(|mut entries| entries.next()?.ok()?.file_name().into_string().ok());
+        name.ok_or_else(|| Failure::new("the demo cannot find its backup"))
+    }
+
+    /// Damages the journal's last line, as a bad sector or a careless editor would.
     fn flip_a_byte(&self) -> Result<(), Failure> {
         let journal = self.journal();
         let text = std::fs::read(&journal).map_err(|error| trouble("read the journal", &error))?;
-        let second_line = text.iter().position(|byte| *byte == b'\n').unwrap_or(0) + 1;
-        let at = (second_line + FLIPPED_COLUMN).min(text.len().saturating_sub(2));
+        let at = text.len().saturating_sub(FLIPPED_FROM_END);
         let file = OpenOptions::new()
             .write(true)
             .open(&journal)
@@ -116,44 +156,33 @@ impl<'a> Stage<'a> {
             .map_err(|error| trouble("damage the journal", &error))?;
         let journal = journal.file_name().unwrap_or_default().display();
         self.screen
-            .line(&format!("{} {journal}, byte {at}", self.screen.style().paint(Tone::Faint, "(flipped)")))
+            .line(&self.screen.style().paint(Tone::Faint, &format!("(byte {at} of {journal} was flipped)")))
     }
 
-    fn type_quietly(&self, arguments: &[&str]) -> Result<(), Failure> {
-        self.show_typed(arguments)?;
-        self.sexton(arguments)
-            .stdout(Stdio::null())
-            .status()
-            .map_err(|error| trouble("run sexton", &error))?;
-        Ok(())
+    /// Types a command, and shows what comes back.
+    fn sexton(&self, arguments: &[&str]) -> Result<(), Failure> {
+        self.sexton_shown(arguments, &arguments.join(" "))
     }
 
-    fn type_and_show(&self, arguments: &[&str]) -> Result<(), Failure> {
-        self.show_typed(arguments)?;
-        self.sexton(arguments).status().map_err(|error| trouble("run sexton", &error))?;
-        Ok(())
-    }
-
-    fn show_typed(&self, arguments: &[&str]) -> Result<(), Failure> {
+    fn sexton_shown(&self, arguments: &[&str], typed: &str) -> Result<(), Failure> {
         let prompt = self.screen.style().paint(Tone::Faint, "$");
-        self.screen.line(&format!("{prompt} sexton {}", arguments.join(" ")))
+        self.screen.line(&format!("{prompt} sexton {typed}"))?;
+        self.command(arguments).status().map_err(|error| trouble("run sexton", &error))?;
+        Ok(())
     }
 
-    fn sexton(&self, arguments: &[&str]) -> Command {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(arguments).current_dir(self.directory.path());
-        command.env("SEXTON_STATE_DIR", self.directory.path());
-        command.env("SEXTON_STORE", store_url(&self.journal()));
+        command.args(arguments).current_dir(self.directory.path()).env_remove(COOKIE);
+        command.env("XDG_CONFIG_HOME", self.directory.path().join("config"));
+        command.env("SEXTON_STATE_DIR", self.directory.path().join("state"));
+        command.env("SEXTON_STORE", format!("json:{}", self.journal().display()));
         command
     }
 }
 
-/// Inside the first record, well past its checksum.
-const FLIPPED_COLUMN: usize = 100;
-
-fn store_url(journal: &Path) -> String {
-    format!("json:{}", journal.display())
-}
+/// Inside the last record, well before its end.
+const FLIPPED_FROM_END: usize = 100;
 
 fn trouble(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(format!("the demo cannot {what}: {error}"))
