@@ -62,9 +62,6 @@ pub async fn run(_: &GlobalArgs, screen: &mut Screen) -> Result<Exit, Failure> {
     stage.flip_a_byte()?;
     stage.sexton(&["ps", "-a"])?;
     stage.sexton(&["doctor", "--repair"])?;
-    stage.say("The backup knows how the damaged record ended.")?;
-    stage.sexton(&["restore", &stage.require_backup()?])?;
-    stage.sexton(&["ps", "-a"])?;
     stage.say("All of this was real, and nothing of it is left behind.")?;
     Ok(Exit::DONE)
 }
@@ -134,13 +131,6 @@ impl<'a> Stage<'a> {
 
     fn journal(&self) -> PathBuf {
         self.directory.path().join("state/sessions.jsonl")
-    }
-
-    /// The name of the backup that the story made.
-    fn require_backup(&self) -> Result<String, Failure> {
-        let entries = std::fs::read_dir(self.directory.path().join("state/backups"));
-        let name = entries.ok().and_then(|mut entries| entries.next()?.ok()?.file_name().into_string().ok());
-        name.ok_or_else(|| Failure::new("the demo cannot find its backup"))
     }
 
     /// Damages the journal's last line, as a bad sector or a careless editor would.

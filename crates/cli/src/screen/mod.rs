@@ -21,6 +21,7 @@ pub struct Screen {
     err: Style,
     width: Option<usize>,
     damaged: bool,
+    reported: Vec<Damage>,
 }
 
 impl Screen {
@@ -33,6 +34,7 @@ impl Screen {
             err: Style::when(io::stderr().is_terminal()),
             width: table_width(out_is_terminal),
             damaged: false,
+            reported: Vec::new(),
         }
     }
 
@@ -99,8 +101,12 @@ impl Screen {
     /// Reports what is wrong with the store. Unless all of it is harmless, the command exits with 5 in
     /// the end, whatever it printed.
     pub fn report_damage(&mut self, store: &std::path::Path, damage: &[Damage]) {
-        for damage in damage {
-            self.warn(&format!("{}: {damage}", store.display()));
+        for one in damage {
+            // Opening and listing may both meet it.
+            if !self.reported.contains(one) {
+                self.warn(&format!("{}: {one}", store.display()));
+                self.reported.push(one.clone());
+            }
         }
         let serious = damage.iter().any(|damage| !damage.harmless);
         if serious && !self.damaged {
