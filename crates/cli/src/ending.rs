@@ -1,5 +1,7 @@
 //! How sessions end, as commands tell it: exit codes, and ends that no store knows yet.
 
+use std::io;
+
 use sexton_core::{Session, Status};
 use sexton_supervise::PendingExits;
 
@@ -30,8 +32,12 @@ pub fn overlay_exits<'a>(
         return Ok(());
     }
     for session in sessions.into_iter().filter(|session| pending.contains(&session.id)) {
-        if let Some(exit) = exits.load(&session.id).map_err(unreadable)? {
-            exit.apply(session);
+        match exits.load(&session.id) {
+            Ok(Some(exit)) => drop(exit.apply(session)),
+            Ok(None) => {}
+            // Its record stands as it is; one damaged witness hides nothing else.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+            Err(error) => return Err(unreadable(error)),
         }
     }
     Ok(())

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use sexton_core::ProbeError;
 use sexton_core::probe::Occupants;
@@ -17,6 +18,9 @@ use crate::{PortableProbe, failed};
 const DELETED: &[u8] = b" (deleted)";
 /// The first process is the machine's, not a user's, and is in nobody's directory.
 const INIT: u32 = 1;
+/// How long a process may take to end after it gave up its directory.
+const ENDING_LIMIT: Duration = Duration::from_millis(100);
+const ENDING_PAUSE: Duration = Duration::from_millis(2);
 
 impl PortableProbe {
     pub(crate) fn find_occupants(&self, dir: &Path) -> Result<Occupants, ProbeError> {
@@ -24,12 +28,10 @@ impl PortableProbe {
             let yard = resolve(dir)?;
             let mut occupants = Occupants::default();
             let complete = for_each_program(&self.here, Instant::now() + LOOK_LIMIT, |seen| {
-                match self.find_cwd(&seen)? {
-                    Some(cwd) if contains(&yard, &cwd) => occupants.processes.push(seen.identity),
-                    None if seen.is_our_users() && seen.pid() != INIT && self.is_there(&seen)? => {
-                        occupants.unreadable.push(seen.pid());
-                    }
-                    _ => {}
+                match self.find_place(&seen)? {
+                    Place::Known(cwd) if contains(&yard, &cwd) => occupants.processes.push(seen.identity),
+                    Place::Unreadable => occupants.unreadable.push(seen.pid()),
+                    Place::Known(_) | Place::Nowhere => {}
                 }
                 Ok(())
             })?;
@@ -38,20 +40,35 @@ impl PortableProbe {
         look().map_err(|error| failed(&format!("looking for processes inside {}", dir.display()), error))
     }
 
-    /// The working directory; one that is on its way out has none any more, so a second look decides.
-    fn find_cwd(&self, seen: &Seen) -> io::Result<Option<PathBuf>> {
-        if seen.cwd.is_some() {
-            return Ok(seen.cwd.clone());
+    /// Where a process is. One that is ending has given up its directory already: it is looked at again
+    /// for a while before it counts as unreadable.
+    fn find_place(&self, seen: &Seen) -> io::Result<Place> {
+        if let Some(cwd) = &seen.cwd {
+            return Ok(Place::Known(cwd.clone()));
         }
-        Ok(match look_at(&self.here, seen.pid())? {
-            Glance::Alive(again) => again.cwd,
-            Glance::Nobody | Glance::Hidden => None,
-        })
+        // Those of other users do not count, or an ordinary user could never clean anything.
+        if !seen.is_our_users() || seen.pid() == INIT {
+            return Ok(Place::Nowhere);
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < ENDING_LIMIT {
+            match look_at(&self.here, seen.pid())? {
+                Glance::Alive(again) => match again.cwd {
+                    Some(cwd) => return Ok(Place::Known(cwd)),
+                    None => thread::sleep(ENDING_PAUSE),
+                },
+                Glance::Nobody => return Ok(Place::Nowhere),
+                Glance::Hidden => return Ok(Place::Unreadable),
+            }
+        }
+        Ok(Place::Unreadable)
     }
+}
 
-    fn is_there(&self, seen: &Seen) -> io::Result<bool> {
-        Ok(!matches!(look_at(&self.here, seen.pid())?, Glance::Nobody))
-    }
+enum Place {
+    Known(PathBuf),
+    Unreadable,
+    Nowhere,
 }
 
 /// The real path of a directory, also of one that was removed.

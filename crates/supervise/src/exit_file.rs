@@ -51,10 +51,13 @@ impl PendingExits {
         replace_file(&self.path(&exit.session), |file| file.write_all(&serde_json::to_vec(exit)?))
     }
 
-    /// The exit file of one session. One that cannot be read is an error: it is the only witness.
+    /// The exit file of one session. One that is damaged is an error of the kind `InvalidData`: it stays
+    /// where it is, and nobody waits for it.
     pub fn load(&self, session: &SessionId) -> io::Result<Option<ExitFile>> {
         match fs::read(self.path(session)) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -84,8 +87,13 @@ impl PendingExits {
         let pending = self.list().map_err(|error| failed("cannot list", &self.directory, error))?;
         for id in pending {
             let path = self.path(&id);
-            let loaded = self.load(&id).map_err(|error| failed("cannot read", &path, error))?;
-            let Some(exit) = loaded else { continue };
+            let exit = match self.load(&id) {
+                Ok(Some(exit)) => exit,
+                Ok(None) => continue,
+                // One damaged witness must not keep everybody else from writing.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+                Err(error) => return Err(failed("cannot read", &path, error)),
+            };
             let known = pollster::block_on(update_session(store, &id, |session| exit.apply(session)))?;
             if known.is_none() {
                 // Another store over the same state directory knows it.
@@ -103,5 +111,38 @@ impl PendingExits {
 
     fn path(&self, session: &SessionId) -> PathBuf {
         self.directory.join(format!("{session}.json"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sexton_core::session::Exit;
+
+    use super::*;
+
+    fn exit_of(session: &str) -> ExitFile {
+        let finished_at = "2026-01-02T03:04:05Z".parse().unwrap();
+        ExitFile { session: session.parse().unwrap(), exit: Exit::exited(3), finished_at }
+    }
+
+    #[test]
+    fn i8_an_exit_file_reads_back_and_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let exits = PendingExits::of(dir.path());
+        assert!(exits.list().unwrap().is_empty());
+        exits.write(&exit_of("abcd")).unwrap();
+        assert_eq!(exits.list().unwrap(), [exit_of("abcd").session]);
+        assert_eq!(exits.load(&exit_of("abcd").session).unwrap(), Some(exit_of("abcd")));
+    }
+
+    #[test]
+    fn a_damaged_exit_file_is_told_apart_from_a_missing_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let exits = PendingExits::of(dir.path());
+        exits.write(&exit_of("abcd")).unwrap();
+        std::fs::write(dir.path().join("exits/abcd.json"), "{\"session\"").unwrap();
+        let error = exits.load(&exit_of("abcd").session).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert_eq!(exits.load(&exit_of("other").session).unwrap(), None);
     }
 }

@@ -8,7 +8,7 @@ use sexton_core::probe::{EndPolicy, Ended, Group, Survivor, lineage};
 use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
 use sexton_core::store::update_session;
 use sexton_core::{
-    Batch, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
+    Batch, Liveness, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
 };
 
 use crate::exit_file::PendingExits;
@@ -84,7 +84,10 @@ pub async fn stop_sessions(
         .map(|session| Stopped { session, had_ended: true, survivors: Vec::new() })
         .collect();
     for (session, report) in active.into_iter().zip(&reports) {
-        let survivors = report.survivors.clone();
+        let mut survivors = report.survivors.clone();
+        if survivors.is_empty() && report.spared.is_empty() {
+            survivors.extend(not_proved_gone(probe, &session).await);
+        }
         let session = if survivors.is_empty() { record(store, session, clock()).await? } else { session };
         // A shim that was killed could not do it.
         session.cgroup.iter().for_each(|cgroup| probe.release(cgroup));
@@ -146,6 +149,17 @@ fn wait_for_shims(probe: &dyn ProcessProbe, sessions: &[Session], reports: &[End
         .collect();
     wait_for_all(&watches, Some(Instant::now() + SHIM_WAIT))?;
     Ok(())
+}
+
+/// The command, where nobody can say that it is gone: then no end is recorded.
+async fn not_proved_gone(probe: &dyn ProcessProbe, session: &Session) -> Option<Survivor> {
+    let identity = session.process.clone()?;
+    let why = match probe.observe(&identity).await {
+        Liveness::Gone | Liveness::Reused => return None,
+        Liveness::Alive => "it could not be ended".to_owned(),
+        Liveness::Unknown(why) => format!("nobody can tell whether it is gone: {why}"),
+    };
+    Some(Survivor { identity, why })
 }
 
 /// Records the end where no shim did.

@@ -109,18 +109,18 @@ pub async fn run(args: RunArgs, context: &mut Context<'_>) -> Result<Exit, Failu
     let detach = args.detach;
     let (session, plan) = prepare(args, probe.as_ref(), context).await?;
     let open_store = context.writable_store()?;
-    // Signals are taken over before there is anything that they could leave behind.
-    let signals = if detach { None } else { Some(take_signals()?) };
     let stdin = if detach { Stdio::null() } else { Stdio::inherit() };
     let started = start(open_store, session, &plan, stdin, || Timestamp::now().into()).await;
     let started = match started {
         Ok(started) => started,
         Err(error) => return Err(start_failure(error, &plan)),
     };
-    match signals {
-        None => report_detached(&started.session, context),
-        Some(signals) => stay_with(started, &signals, probe.as_ref(), context).await,
+    if detach {
+        return report_detached(&started.session, context);
     }
+    // Only now: until here a signal ends this process, and with its owner the session.
+    let signals = take_signals()?;
+    stay_with(started, &signals, probe.as_ref(), context).await
 }
 
 async fn prepare(

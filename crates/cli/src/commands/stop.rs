@@ -13,6 +13,7 @@ use sexton_supervise::{StopPolicy, Stopped, stop_sessions};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
+use crate::host::this_host;
 use crate::signal::parse_signal;
 
 /// End sessions, with every process of theirs; return when they are gone.
@@ -69,14 +70,20 @@ pub async fn run(args: &StopArgs, context: &mut Context<'_>) -> Result<Exit, Fai
 
 async fn chosen(args: &StopArgs, store: &dyn Store) -> Result<Vec<SessionId>, Failure> {
     if args.all {
-        let active = store.list(&Query::active()).await?.sessions;
-        return Ok(active.into_iter().map(|session| session.id).collect());
+        let here = this_host();
+        let active = store.list(&Query::active()).await?.sessions.into_iter();
+        return Ok(active.filter(|session| session.host == here).map(|session| session.id).collect());
     }
     let mut ids = Vec::new();
     for name in &args.sessions {
-        let id = find_session(store, name).await?.id;
-        if !ids.contains(&id) {
-            ids.push(id);
+        let session = find_session(store, name).await?;
+        if session.status.is_active() && session.host != this_host() {
+            let (id, host) = (&session.id, &session.host.hostname);
+            return Err(Failure::new(format!("session {id} runs on another host ({host})"))
+                .hint(format!("stop it there: ssh {host} sexton stop {id}")));
+        }
+        if !ids.contains(&session.id) {
+            ids.push(session.id);
         }
     }
     Ok(ids)

@@ -70,24 +70,36 @@ pub(crate) fn fork_at_gate(
     }
 }
 
+/// What came of opening the gate.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// The command was executed.
+    Executed,
+    /// Whoever waited went through, and could not execute the command.
+    NotExecuted(NotExecuted),
+    /// Nobody waited any more: it was killed at the gate.
+    Nobody,
+}
+
 impl Gated {
-    /// Opens the gate. Returns when the command was executed, or what stood in its way.
-    pub(crate) fn open(self) -> io::Result<Result<(), NotExecuted>> {
-        rustix::io::write(&self.gate, &[1])?;
+    /// Opens the gate. Returns when it is clear what came of it.
+    pub(crate) fn open(self) -> Opened {
+        if rustix::io::write(&self.gate, &[1]).is_err() {
+            return Opened::Nobody;
+        }
         let mut report = [0; 5];
         let mut read = 0;
         while read < report.len() {
             match rustix::io::read(&self.report, &mut report[read..]) {
-                // Executing closed the other end: that is the good news.
-                Ok(0) => return Ok(Ok(())),
-                Ok(more) => read += more,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+                // Executing closed the other end: that is the good news.
+                Ok(0) | Err(_) => return Opened::Executed,
+                Ok(more) => read += more,
             }
         }
         let [step, errno @ ..] = report;
         let step = if step == Step::ChangeDirectory as u8 { Step::ChangeDirectory } else { Step::Execute };
-        Ok(Err(NotExecuted { errno: i32::from_ne_bytes(errno), step }))
+        Opened::NotExecuted(NotExecuted { errno: i32::from_ne_bytes(errno), step })
     }
 }
 

@@ -87,10 +87,12 @@ impl Life {
         if let Some(owner) = self.plan.owner.clone() {
             self.watch_owner(&owner);
         }
-        if self.trim.is_some() {
-            self.outlook.watch_log(self.plan.log_path.as_path())?;
+        if self.trim.is_some() && self.outlook.watch_log(self.plan.log_path.as_path()).is_err() {
+            // No watches are left on this machine: the log grows as it would without us.
+            self.trim = None;
         }
-        let status = self.wait_for_command()?;
+        // Whatever fails while waiting, the command's end is still recorded.
+        let status = self.wait_for_command().or_else(|_| self.wait_for_command_alone())?;
         let finished_at = Timestamp::now().into();
         self.end_leftovers();
         self.release_cgroup();
@@ -114,6 +116,17 @@ impl Life {
                 }
             }
             self.do_what_is_due();
+        }
+    }
+
+    /// Waits for the command and for nothing else.
+    fn wait_for_command_alone(&self) -> io::Result<WaitStatus> {
+        loop {
+            match wait(WaitOptions::empty()) {
+                Ok(Some((pid, status))) if is(pid, self.process.pid) => return Ok(status),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 

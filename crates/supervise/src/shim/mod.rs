@@ -24,7 +24,7 @@ use sexton_core::{OsText, ProcessProbe};
 use crate::control::{Control, FromShim, FromStarter, Ready};
 use crate::plan::Plan;
 use crate::platform::{become_subreaper, ignore_signals, name_process};
-use gate::{Gated, Streams, fork_at_gate};
+use gate::{Gated, Opened, Streams, fork_at_gate};
 use life::Life;
 use outlook::Outlook;
 use program::Program;
@@ -68,28 +68,26 @@ fn live(mut control: Control) -> io::Result<()> {
         Ok(forked) => forked,
         Err(error) => return control.send(&FromShim::Failed { why: error.to_string() }),
     };
-    control.send(&FromShim::Ready(Box::new(ready)))?;
-    match control.receive::<FromStarter>() {
-        Ok(Some(FromStarter::Recorded)) => {}
+    let answer = control.send(&FromShim::Ready(Box::new(ready))).and_then(|()| control.receive());
+    if !matches!(answer, Ok(Some(FromStarter::Recorded))) {
         // The starter is gone, or could not record the session: the command must never run.
-        _ => {
-            drop(gated);
-            return life.give_up();
-        }
+        drop(gated);
+        return life.give_up();
     }
-    match gated.open()? {
-        Ok(()) => {
-            let told = control.send(&FromShim::Executed);
-            drop((control, told));
+    match gated.open() {
+        Opened::Executed => {
+            // Where the starter is gone by now, the record speaks for itself.
+            let _ = control.send(&FromShim::Executed);
+            drop(control);
             life.wait()
         }
-        Err(failure) => {
+        Opened::NotExecuted(failure) => {
             let outcome = life.record_exec_failure(&failure);
             let doing = failure.step.doing().to_owned();
-            // Where the starter is gone by now, the record says the same.
             let _ = control.send(&FromShim::NotExecuted { errno: failure.errno, doing });
             outcome
         }
+        Opened::Nobody => life.give_up(),
     }
 }
 
