@@ -79,9 +79,11 @@ fn outrun_by_a_chain() {
 }
 
 fn outlive_the_parent() {
-    let stubborn = "trap '' INT TERM; echo ready; exec sleep 600";
+    // It ends at the latest with this case, which holds its input.
+    let stubborn = "trap '' INT TERM; echo ready; read line";
+    let script = "exec 3<&0; /bin/sh -c \"$STUBBORN\" <&3 & wait";
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "/bin/sh -c \"$STUBBORN\" & wait"]).env("STUBBORN", stubborn).env_remove(COOKIE);
+    command.args(["-c", script]).env("STUBBORN", stubborn).env_remove(COOKIE);
     let mut parent = Actor::start(&mut command);
     let group = Group { process: Some(parent.identity()), ..group(&SessionId::random()) };
     let ended = end(&[group], &policy(Duration::from_millis(400)));
