@@ -27,6 +27,8 @@ impl Exit {
     pub const STORE_UNUSABLE: Exit = Exit(5);
     /// The time was up.
     pub const TIMED_OUT: Exit = Exit(124);
+    /// Whoever read our output went away: 128 and SIGPIPE, as other programs end then.
+    pub const BROKEN_PIPE: Exit = Exit(141);
     /// `run` or `wait` itself failed, or nobody knows how the command ended.
     pub const OWN_ERROR: Exit = Exit(125);
 }
@@ -51,6 +53,11 @@ impl Failure {
     /// A command that makes no sense as it was typed.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::USAGE, ..Failure::new(message) }
+    }
+
+    /// Whoever read our output went away. Nobody is told: there is nobody.
+    pub fn of_broken_pipe() -> Failure {
+        Failure { exit: Exit::BROKEN_PIPE, ..Failure::new("nobody reads the output any more") }
     }
 
     /// The same failure, with what to do about it.

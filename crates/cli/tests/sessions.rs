@@ -320,3 +320,65 @@ fn many_quick_sessions_leave_nothing_behind() {
         eventually("its processes are gone", || carriers(id).is_empty());
     }
 }
+
+#[test]
+fn i10_a_process_that_empties_its_cookie_does_not_escape() {
+    for contain in ["auto", "tree"] {
+        let yard = Yard::new().with_settings(&format!("contain = \"{contain}\"\n"));
+        let id =
+            yard.ok(&["run", "-d", "--", "sh", "-c", "SEXTON_SESSION_ID= sleep 654 & echo $!; sleep 655"]);
+        let mut escaped = 0;
+        eventually("the child has said its pid", || {
+            escaped = yard.ok(&["logs", &id]).trim().parse().unwrap_or(0);
+            escaped != 0
+        });
+        yard.ok(&["stop", "--grace", "200ms", &id]);
+        assert!(!is_running(escaped), "{contain}");
+    }
+    let yard = Yard::new();
+    assert_eq!(yard.sexton(&["run", "--env", "SEXTON_SESSION_ID=other", "--", "true"]).code, 2);
+}
+
+#[test]
+fn following_as_json_loses_nothing_and_splits_no_character() {
+    let yard = Yard::new();
+    let script = "printf a; i=0; while [ $i -lt 60 ]; do printf '%010000d' 0 | tr 0 é; i=$((i+1)); done";
+    let script = script.replace("tr 0 é", "sed s/0/é/g");
+    let id = yard.ok(&["run", "-d", "--", "sh", "-c", &script]);
+    yard.wait_until_ended(&id);
+    let text = yard.ok(&["logs", &id, "-f", "--json"]);
+    let parts: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let whole: String = parts.iter().map(|part| part["output"].as_str().unwrap()).collect();
+    assert_eq!(whole.chars().count(), 600_001);
+    assert!(whole.chars().skip(1).all(|character| character == 'é'), "a character was split");
+    assert_eq!(parts.last().unwrap()["eof"], true);
+}
+
+#[test]
+fn watching_ends_when_nobody_reads_any_more() {
+    let yard = Yard::new();
+    yard.ok(&["run", "-d", "--", "sleep", "600"]);
+    let mut child = yard.command(&["ps", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    let mut reader = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut reader, &mut first).unwrap();
+    assert!(first.starts_with('['), "{first}");
+    drop(reader);
+    eventually("it ends", || {
+        yard.ok(&["run", "-d", "--", "true"]);
+        child.try_wait().unwrap().is_some()
+    });
+}
+
+#[test]
+fn a_process_that_a_session_has_is_not_registered_again() {
+    let yard = Yard::new();
+    let id = yard.ok(&["run", "-d", "--", "sleep", "600"]);
+    let record = yard.record(&id);
+    for whose in ["process", "supervisor"] {
+        let ran = yard.sexton(&["register", "--pid", &pid(&record, whose).to_string()]);
+        assert_eq!(ran.code, 1, "{whose}");
+        assert!(ran.stderr.contains("has it already"), "{}", ran.stderr);
+    }
+}

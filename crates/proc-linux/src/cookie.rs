@@ -4,6 +4,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sexton_core::SessionId;
 use sexton_core::membership::Cookie;
 use sexton_core::probe::COOKIE;
 
@@ -52,12 +53,14 @@ impl LinuxProbe {
     }
 }
 
-/// The value of the first variable that has the cookie's name, as a program would read it.
+/// The value of the first variable that has the cookie's name, as a program would read it. What cannot be
+/// an id, such as nothing at all, is no session's cookie.
 fn find_session(environment: &[u8]) -> Option<String> {
-    environment.split(|byte| *byte == 0).find_map(|variable| {
-        let value = variable.strip_prefix(COOKIE.as_bytes())?.strip_prefix(b"=")?;
-        Some(String::from_utf8_lossy(value).into_owned())
-    })
+    let value = environment
+        .split(|byte| *byte == 0)
+        .find_map(|variable| variable.strip_prefix(COOKIE.as_bytes())?.strip_prefix(b"="))?;
+    let text = str::from_utf8(value).ok()?;
+    text.parse::<SessionId>().is_ok().then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -73,6 +76,8 @@ mod tests {
         assert_eq!(find_session(environment), Some("c".to_owned()));
         assert_eq!(find_session(b"PATH=/bin\0"), None);
         assert_eq!(find_session(b""), None);
+        assert_eq!(find_session(b"SEXTON_SESSION_ID=\0"), None);
+        assert_eq!(find_session(b"SEXTON_SESSION_ID=../x\0"), None);
     }
 
     /// A process that ends with its test.

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sexton_core::SessionId;
 use sexton_core::membership::Cookie;
 use sexton_core::probe::COOKIE;
 
@@ -43,11 +44,13 @@ fn is_closed(pid: u32) -> bool {
     opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
+/// What cannot be an id, such as nothing at all, is no session's cookie.
 fn find_session(environment: &[OsString]) -> Option<String> {
-    environment.iter().find_map(|variable| {
-        let value = variable.as_bytes().strip_prefix(COOKIE.as_bytes())?.strip_prefix(b"=")?;
-        Some(String::from_utf8_lossy(value).into_owned())
-    })
+    let value = environment
+        .iter()
+        .find_map(|variable| variable.as_bytes().strip_prefix(COOKIE.as_bytes())?.strip_prefix(b"="))?;
+    let text = str::from_utf8(value).ok()?;
+    text.parse::<SessionId>().is_ok().then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -60,5 +63,6 @@ mod tests {
             ["XSEXTON_SESSION_ID=a", "SEXTON_SESSION_IDX=b", "SEXTON_SESSION_ID=c", "SEXTON_SESSION_ID=d"];
         assert_eq!(find_session(&environment.map(OsString::from)), Some("c".to_owned()));
         assert_eq!(find_session(&[]), None);
+        assert_eq!(find_session(&["SEXTON_SESSION_ID=".into()]), None);
     }
 }

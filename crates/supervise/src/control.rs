@@ -49,8 +49,10 @@ pub(crate) struct Ready {
 pub(crate) enum FromStarter {
     /// The record is durable: open the gate.
     Recorded,
-    /// The record could not be written: nothing may run.
+    /// The record could not be written: nothing may run, and nobody knows what the store says.
     NotRecorded,
+    /// No record was ever tried to be written: nothing may run, and nothing has to be put right.
+    CalledOff,
 }
 
 /// One end of the channel.

@@ -8,10 +8,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sexton_core::session::Exit;
+use sexton_core::session::{EndingReason, Exit};
 use sexton_core::store::update_session;
 use sexton_core::{Session, SessionId, Store, StoreError, Time};
 use sexton_durable::{create_private_dir, replace_file};
+
+use crate::outcome::record_outcome;
 
 /// How one session ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,14 +24,15 @@ pub struct ExitFile {
     pub exit: Exit,
     /// When that was seen.
     pub finished_at: Time,
+    /// Why it was being ended, as far as its supervisor knew.
+    #[serde(default)]
+    pub ending: Option<EndingReason>,
 }
 
 impl ExitFile {
     /// Puts what the file says into the record, unless an end is recorded already.
     pub fn apply(&self, session: &mut Session) -> bool {
-        let unrecorded = session.finished_at.is_none();
-        session.finish(self.exit.clone(), self.finished_at);
-        unrecorded
+        record_outcome(session, self.exit.clone(), self.ending, self.finished_at)
     }
 }
 
@@ -122,7 +125,7 @@ mod tests {
 
     fn exit_of(session: &str) -> ExitFile {
         let finished_at = "2026-01-02T03:04:05Z".parse().unwrap();
-        ExitFile { session: session.parse().unwrap(), exit: Exit::exited(3), finished_at }
+        ExitFile { session: session.parse().unwrap(), exit: Exit::exited(3), finished_at, ending: None }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 mod control;
 mod exit_file;
 mod log;
+mod outcome;
 mod plan;
 mod platform;
 mod session_dir;

@@ -101,7 +101,13 @@ async fn record_and_run(
     clock: fn() -> Time,
 ) -> Result<Session, StartError> {
     control.send(plan)?;
-    let store = open_store()?;
+    let store = match open_store() {
+        Ok(store) => store,
+        Err(error) => {
+            control.send(&FromStarter::CalledOff)?;
+            return Err(error.into());
+        }
+    };
     let ready = match control.receive()? {
         Some(FromShim::Ready(ready)) => *ready,
         Some(FromShim::Failed { why }) => return Err(StartError::Shim { why }),

@@ -12,6 +12,7 @@ use sexton_core::{
 };
 
 use crate::exit_file::PendingExits;
+use crate::outcome::record_outcome;
 use crate::wait::{Watched, wait_for_all, watch_process};
 
 /// How long a shim may take to record an end after its session's processes are gone: its own wait for
@@ -165,12 +166,8 @@ async fn not_proved_gone(probe: &dyn ProcessProbe, session: &Session) -> Option<
 /// Records the end where no shim did.
 async fn record(store: &dyn Store, session: Session, now: Time) -> Result<Session, StoreError> {
     let exit = Exit { code: None, reason: ExitReason::Stopped, ..Exit::exited(0) };
-    let recorded = update_session(store, &session.id, |session| {
-        let unrecorded = session.finished_at.is_none();
-        let reason = session.ending.as_ref().map(|ending| ending.reason);
-        session.finish(exit.clone().because(reason), now);
-        unrecorded
-    });
+    let recorded =
+        update_session(store, &session.id, |session| record_outcome(session, exit.clone(), None, now));
     Ok(recorded.await?.unwrap_or(session))
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use sexton_core::session::find_session;
 use sexton_core::{ProcessProbe, Query, Session, Store};
-use sexton_supervise::{LogFollower, LogReader, ProcessWatch, Watched, Woken, watch_process};
+use sexton_supervise::{LogChunk, LogFollower, LogReader, ProcessWatch, Watched, Woken, watch_process};
 
 use crate::context::Context;
 use crate::ending::overlay_exits;
@@ -58,7 +58,7 @@ pub async fn run(args: &LogsArgs, context: &mut Context<'_>) -> Result<Exit, Fai
         follow(&mut log, session, store.as_ref(), context).await?;
     } else {
         let ended = is_ended(session, context)?;
-        log.print_all(context.screen, ended)?;
+        log.print(context.screen, ended, false)?;
     }
     Ok(Exit::DONE)
 }
@@ -110,32 +110,61 @@ impl Output {
         Ok(Output { reader, cursor })
     }
 
-    /// Prints what is there, part by part; says at the end of the last one whether more can come.
-    fn print_all(&mut self, screen: &Screen, ended: bool) -> Result<(), Failure> {
-        let mut parts = 0;
-        loop {
-            let path = self.reader.path().display().to_string();
-            let failed = |error| Failure::new(format!("cannot read the log {path}: {error}"));
-            let chunk = self.reader.read_from(self.cursor).map_err(failed)?;
+    /// Prints what is there, part by part. As JSON, one document answers one question and the next cursor
+    /// asks the next; `all` prints as many as it takes.
+    fn print(&mut self, screen: &Screen, ended: bool, all: bool) -> Result<(), Failure> {
+        for parts in 0.. {
+            let begun_at = self.cursor;
+            let chunk = self.read()?;
             let done = chunk.bytes.is_empty();
-            self.cursor = chunk.cursor;
             if screen.json {
-                // One document answers one question; the next cursor asks the next.
-                let output = String::from_utf8_lossy(&chunk.bytes).into_owned();
-                let more = self.reader.read_from(self.cursor).map_err(failed)?;
-                let eof = ended && more.bytes.is_empty();
-                let part = Part { output, cursor: self.cursor, eof, truncated: chunk.truncated };
-                return screen.json_line(&part);
+                let eof = ended && self.is_at_end()?;
+                if parts == 0 && !all || !done || eof {
+                    let output = String::from_utf8_lossy(&chunk.bytes).into_owned();
+                    screen.json_line(&Part {
+                        output,
+                        cursor: self.cursor,
+                        eof,
+                        truncated: chunk.truncated,
+                    })?;
+                }
+                if done || eof || !all {
+                    return Ok(());
+                }
+                continue;
             }
-            if chunk.truncated && parts == 0 && self.cursor > 0 {
-                screen.warn("the beginning is no longer there: the log was bounded or truncated");
+            if chunk.truncated && !(done && begun_at == 0) {
+                screen.warn("a part is no longer there: the log was bounded or truncated");
             }
             if done {
                 return Ok(());
             }
             screen.raw(&chunk.bytes)?;
-            parts += 1;
         }
+        Ok(())
+    }
+
+    /// The next part. A character that the end of the part would split is left for the next one.
+    fn read(&mut self) -> Result<LogChunk, Failure> {
+        let mut chunk = self.reader.read_from(self.cursor).map_err(|error| self.failure(&error))?;
+        if let Err(error) = str::from_utf8(&chunk.bytes)
+            && error.error_len().is_none()
+            && error.valid_up_to() > 0
+        {
+            chunk.cursor -= (chunk.bytes.len() - error.valid_up_to()) as u64;
+            chunk.bytes.truncate(error.valid_up_to());
+        }
+        self.cursor = chunk.cursor;
+        Ok(chunk)
+    }
+
+    fn is_at_end(&mut self) -> Result<bool, Failure> {
+        let next = self.reader.read_from(self.cursor).map_err(|error| self.failure(&error))?;
+        Ok(next.bytes.is_empty())
+    }
+
+    fn failure(&self, error: &std::io::Error) -> Failure {
+        Failure::new(format!("cannot read the log {}: {error}", self.reader.path().display()))
     }
 }
 
@@ -154,7 +183,7 @@ async fn follow(
         follower.arm().map_err(failed)?;
         let watch = watch_session(probe.as_ref(), &session);
         let ended = watch.is_none();
-        log.print_all(context.screen, ended)?;
+        log.print(context.screen, ended, true)?;
         let Some(watch) = watch else { return Ok(()) };
         if follower.wait(Some(&watch), None, None).map_err(failed)? == Woken::Ended {
             session = store.load(&session.id).await?.unwrap_or(session);

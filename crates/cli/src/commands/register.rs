@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rustix::process::geteuid;
+use sexton_core::identity::Match;
 use sexton_core::probe::{ProcessDetails, lineage};
 use sexton_core::session::{OnOwnerDeath, Worktree};
-use sexton_core::{Batch, ProbeError, ProcessProbe, Session, SessionId, Status};
+use sexton_core::{Batch, ProbeError, ProcessProbe, Query, Session, SessionId, Status, Store};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -53,6 +54,7 @@ pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, 
         session.on_owner_death = OnOwnerDeath::End;
     }
     let store = context.open_for_writing()?;
+    require_untracked(&session, store.as_ref()).await?;
     let id = session.id.clone();
     let committed = store.commit(Batch::new().insert(session.clone())).await?;
     session.revision = committed.revision;
@@ -62,6 +64,20 @@ pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, 
         context.screen.line(id.as_str())?;
     }
     Ok(Exit::DONE)
+}
+
+/// Refuses a process that a session has already, as its command or its supervisor: two records of one
+/// process would end each other.
+async fn require_untracked(session: &Session, store: &dyn Store) -> Result<(), Failure> {
+    let Some(process) = &session.process else { return Ok(()) };
+    for other in store.list(&Query::active()).await?.sessions {
+        let known = other.process.iter().chain(&other.supervisor);
+        if known.into_iter().any(|known| known.compare(process) == Match::Same) {
+            let (pid, id) = (process.pid, &other.id);
+            return Err(Failure::new(format!("cannot register process {pid}: session {id} has it already")));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses what must never be ended through us: a part of the kernel, another user's process, and

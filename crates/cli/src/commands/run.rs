@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 use sexton_core::config::{ByteSize, SettingValue};
 use sexton_core::duration::parse_duration;
-use sexton_core::probe::Group;
+use sexton_core::probe::{COOKIE, Group};
 use sexton_core::session::OnOwnerDeath;
 use sexton_core::store::{Access, Durability};
 use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId};
@@ -85,11 +85,17 @@ enum WhenOwnerDies {
     Keep,
 }
 
+/// What a session's environment always says truthfully.
+const RESERVED: [&str; 3] = [COOKIE, "SEXTON_STORE", "SEXTON_STATE_DIR"];
+
 /// Variables are bytes to the kernel: what is not UTF-8 is passed on as it is.
 fn variable_parser() -> impl TypedValueParser<Value = (OsString, OsString)> {
     OsStringValueParser::new().try_map(|text| {
         let bytes = text.as_bytes();
         match bytes.iter().position(|byte| *byte == b'=') {
+            Some(at) if RESERVED.iter().any(|name| name.as_bytes() == &bytes[..at]) => {
+                Err("sexton itself sets this variable; it is how a session's processes are recognised")
+            }
             Some(at) if at > 0 => {
                 let (key, value) = (OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..]));
                 Ok((key.to_owned(), value.to_owned()))

@@ -38,36 +38,39 @@ pub async fn run(args: &WaitArgs, context: &mut Context<'_>) -> Result<Exit, Fai
         sessions.push(find_session(store.as_ref(), name).await?);
     }
     let mut ended = Vec::new();
+    let mut in_time = true;
     for session in sessions {
-        match wait_for_end(session, store.as_ref(), probe.as_ref(), until, context).await? {
-            Some(session) => ended.push(session),
-            None => {
-                context.screen.note("the time is up");
-                return Ok(Exit::TIMED_OUT);
-            }
-        }
+        let (session, has_ended) =
+            wait_for_end(session, store.as_ref(), probe.as_ref(), until, context).await?;
+        in_time &= has_ended;
+        ended.push(session);
     }
     if context.screen.json {
         context.screen.document(&ended)?;
     }
+    if !in_time {
+        context.screen.note("the time is up");
+        return Ok(Exit::TIMED_OUT);
+    }
     Ok(ended.iter().map(exit_code).find(|exit| *exit != Exit::DONE).unwrap_or(Exit::DONE))
 }
 
-/// The record of the session once nobody is left who could end it, or `None` where the time is up first.
+/// The record of the session once nobody is left who could end it, or as it stands when the time is up.
+/// Says which.
 async fn wait_for_end(
     mut session: Session,
     store: &dyn Store,
     probe: &dyn ProcessProbe,
     until: Option<Instant>,
     context: &Context<'_>,
-) -> Result<Option<Session>, Failure> {
+) -> Result<(Session, bool), Failure> {
     loop {
         overlay_exits(&context.pending_exits(), [&mut session])?;
-        let Some(watch) = watch_session(probe, &session) else { return Ok(Some(session)) };
+        let Some(watch) = watch_session(probe, &session) else { return Ok((session, true)) };
         let ended = wait_for_all(&[watch], until)
             .map_err(|error| Failure::new(format!("cannot wait for session {}: {error}", session.id)))?;
         if !ended {
-            return Ok(None);
+            return Ok((session, false));
         }
         session = store.load(&session.id).await?.unwrap_or(session);
     }

@@ -47,8 +47,8 @@ impl Screen {
     pub fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            // Whoever read our output has seen enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            // Whoever read our output has seen enough: there is nobody to go on for.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::of_broken_pipe()),
             Err(error) => Err(Failure::new(format!("cannot write to standard output: {error}"))),
             Ok(()) => Ok(()),
         }
@@ -122,6 +122,9 @@ impl Screen {
 
     /// Says why the command failed.
     pub fn fail(&self, failure: &Failure) -> Exit {
+        if failure.exit == Exit::BROKEN_PIPE {
+            return failure.exit;
+        }
         self.say(&format!("{} {}", self.err.paint(Tone::Error, "error:"), failure.message));
         if let Some(hint) = &failure.hint {
             self.hint(hint);

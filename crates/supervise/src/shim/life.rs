@@ -17,6 +17,7 @@ use super::recorder::Recorder;
 use super::trim::Trim;
 use crate::control::Ready;
 use crate::plan::Plan;
+use crate::wait::{Watched, wait_for_all, watch_process};
 
 /// How long to wait, after SIGKILL, for the kernel to let go of a process.
 pub(crate) const KILL_WAIT: Duration = Duration::from_secs(5);
@@ -71,6 +72,13 @@ impl Life {
         self.reap_command_for_good();
         self.release_cgroup();
         self.recorder.record_never_started()
+    }
+
+    /// The start was called off before anything was recorded: nothing is left of it.
+    pub(crate) fn call_off(&mut self) -> io::Result<()> {
+        self.reap_command_for_good();
+        self.release_cgroup();
+        self.recorder.remove_files()
     }
 
     /// The command could not be executed: records that.
@@ -176,15 +184,14 @@ impl Life {
 
     /// Somebody says that the record changed: it may have another owner now.
     fn read_again(&mut self) {
-        if let Some(session) = self.recorder.load() {
+        if let Ok(Some(session)) = self.recorder.load() {
             self.follow_record(&session);
         }
     }
 
     fn end_unless_adopted(&mut self) {
-        let recorded = self.recorder.load();
         let before = self.plan.owner.clone();
-        if let Some(session) = recorded {
+        if let Ok(Some(session)) = self.recorder.load() {
             self.follow_record(&session);
         }
         let adopted = self.plan.owner != before || self.plan.on_owner_death == OnOwnerDeath::Keep;
@@ -214,7 +221,8 @@ impl Life {
         self.terminate_members();
     }
 
-    fn terminate_members(&self) {
+    /// Ends the members. Gives back who could not be ended.
+    fn terminate_members(&self) -> Vec<ProcessIdentity> {
         let group = Group {
             session: self.plan.session.clone(),
             process: Some(self.process.clone()),
@@ -227,17 +235,29 @@ impl Life {
             kill_wait: KILL_WAIT,
             spare: Vec::new(),
         };
-        // What cannot be ended now is found by recovery: its record is not finished before it is gone.
-        let _ = pollster::block_on(self.probe.terminate(&[group], &policy));
+        let ended = pollster::block_on(self.probe.terminate(&[group], &policy)).unwrap_or_default();
+        ended.into_iter().flat_map(|ended| ended.survivors).map(|survivor| survivor.identity).collect()
     }
 
     /// Ends what the command left behind. Whoever loses its parent in here becomes our child, so having
     /// no child proves that nobody is left, without looking at a single process.
     fn end_leftovers(&mut self) {
-        if self.has_children() || !cfg!(target_os = "linux") {
-            self.terminate_members();
-            self.has_children();
+        while self.has_children() || !cfg!(target_os = "linux") {
+            let survivors = self.terminate_members();
+            let watches: Vec<_> = survivors
+                .iter()
+                .filter_map(|survivor| match watch_process(self.probe.as_ref(), survivor) {
+                    Watched::Alive(watch) => Some(watch),
+                    Watched::Gone | Watched::Unknown(_) => None,
+                })
+                .collect();
+            // The session has not ended before they have, however long that takes. Children that are
+            // nobody's members here are supervisors of sessions that were started inside.
+            if watches.is_empty() || wait_for_all(&watches, None).is_err() {
+                break;
+            }
         }
+        self.has_children();
     }
 
     /// Reaps whoever has ended, and says whether anybody is left.

@@ -14,16 +14,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use sexton_core::config::Containment;
 use sexton_core::plugin::Registry;
 use sexton_core::probe::{Contained, Limits};
-use sexton_core::{OsText, ProcessProbe};
+use sexton_core::{OsText, ProcessProbe, SessionId};
 
 use crate::control::{Control, FromShim, FromStarter, Ready};
 use crate::plan::Plan;
 use crate::platform::{become_subreaper, ignore_signals, name_process};
+use crate::session_dir::SessionDir;
 use gate::{Gated, Opened, Streams, fork_at_gate};
 use life::Life;
 use outlook::Outlook;
@@ -57,22 +59,40 @@ fn take_control() -> io::Result<Control> {
 
 fn live(mut control: Control) -> io::Result<()> {
     // Nobody may end the shim by accident; it ends when its session has.
-    ignore_signals(&[libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGPIPE]);
+    ignore_signals(&[
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGQUIT,
+        libc::SIGPIPE,
+        libc::SIGALRM,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGUSR2,
+        libc::SIGIO,
+    ]);
     // Its own session, so that no terminal and no process group of its starter reaches it. Refused only
     // where that is so already.
     let _ = rustix::process::setsid();
     name_process(PROCESS_NAME);
-    let Some(plan) = control.receive::<Plan>()? else { return Ok(()) };
+    let Some(plan) = control.receive::<Plan>()? else { return remove_own_directory() };
     let prepared = Prepared::make(&plan);
     let (mut life, gated, ready) = match prepared.and_then(|prepared| prepared.fork(plan)) {
         Ok(forked) => forked,
         Err(error) => return control.send(&FromShim::Failed { why: error.to_string() }),
     };
     let answer = control.send(&FromShim::Ready(Box::new(ready))).and_then(|()| control.receive());
-    if !matches!(answer, Ok(Some(FromStarter::Recorded))) {
+    match answer {
+        Ok(Some(FromStarter::Recorded)) => {}
+        Ok(Some(FromStarter::CalledOff)) => {
+            drop(gated);
+            return life.call_off();
+        }
         // The starter is gone, or could not record the session: the command must never run.
-        drop(gated);
-        return life.give_up();
+        Ok(None | Some(FromStarter::NotRecorded)) | Err(_) => {
+            drop(gated);
+            return life.give_up();
+        }
     }
     match gated.open() {
         Opened::Executed => {
@@ -88,6 +108,16 @@ fn live(mut control: Control) -> io::Result<()> {
             outcome
         }
         Opened::Nobody => life.give_up(),
+    }
+}
+
+/// The starter died before it said what to start: nothing is left but an empty directory.
+fn remove_own_directory() -> io::Result<()> {
+    let session = std::env::args().nth(2).and_then(|id| id.parse::<SessionId>().ok());
+    let state_dir = std::env::var_os("SEXTON_STATE_DIR").map(PathBuf::from);
+    match session.zip(state_dir) {
+        Some((session, state_dir)) => SessionDir::of(&state_dir, &session).remove(),
+        None => Ok(()),
     }
 }
 

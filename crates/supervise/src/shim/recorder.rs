@@ -9,11 +9,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sexton_core::plugin::{Registry, StoreOptions};
 use sexton_core::probe::COOKIE;
-use sexton_core::session::{Ending, EndingReason, Exit, ExitReason, Recovery, WorktreeOutcome};
+use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
 use sexton_core::store::{Access, update_session};
 use sexton_core::{OsText, Session, Store, Time};
 
 use crate::exit_file::{ExitFile, PendingExits};
+use crate::outcome::record_outcome;
 use crate::plan::Plan;
 use crate::session_dir::SessionDir;
 
@@ -37,14 +38,13 @@ impl Recorder {
         Recorder { plan: plan.clone() }
     }
 
-    /// The record as it stands, or `None` where it cannot be read in time.
-    pub(crate) fn load(&self) -> Option<Session> {
+    /// The record as it stands; `None` where there is none.
+    pub(crate) fn load(&self) -> io::Result<Option<Session>> {
         let recorder = self.clone();
         within(STORE_WAIT, move || {
             let store = recorder.open(Access::Read)?;
             pollster::block_on(store.load(&recorder.plan.session)).map_err(io::Error::other)
         })
-        .ok()?
     }
 
     /// Says that the session is being ended, and why. If somebody said so before, theirs is the reason.
@@ -75,18 +75,13 @@ impl Recorder {
             let recorder = self.clone();
             let in_store = exit.clone();
             let committed = within(STORE_WAIT, move || {
-                recorder.update(|session| {
-                    let unrecorded = session.finished_at.is_none();
-                    let reason = session.ending.as_ref().map(|ending| ending.reason).or(ending);
-                    finish(session, in_store.clone(), reason, finished_at);
-                    unrecorded
-                })
+                recorder.update(|session| record_outcome(session, in_store.clone(), ending, finished_at))
             });
             if committed.is_ok() {
                 return Ok(());
             }
-            let exit = exit.clone().because(ending);
-            let kept = ExitFile { session: self.plan.session.clone(), exit, finished_at };
+            let kept =
+                ExitFile { session: self.plan.session.clone(), exit: exit.clone(), finished_at, ending };
             if PendingExits::of(&self.plan.state_dir).write(&kept).is_ok() {
                 return Ok(());
             }
@@ -97,18 +92,22 @@ impl Recorder {
 
     /// Makes sure that no record says that the session runs; one that was never written stays unwritten.
     pub(crate) fn record_never_started(&self) -> io::Result<()> {
-        let exit = Exit { reason: ExitReason::NeverStarted, code: None, ..Exit::exited(0) };
-        if self.load().is_none() {
-            // Nothing points to these files.
-            SessionDir::of(&self.plan.state_dir, &self.plan.session).remove()?;
+        if matches!(self.load(), Ok(None)) {
+            return self.remove_files();
         }
+        let exit = Exit { reason: ExitReason::NeverStarted, code: None, ..Exit::exited(0) };
         self.record_end(&exit, None, Timestamp::now().into())
+    }
+
+    /// Removes the files of a session that no record points to.
+    pub(crate) fn remove_files(&self) -> io::Result<()> {
+        SessionDir::of(&self.plan.state_dir, &self.plan.session).remove()
     }
 
     /// Tells the user's program that the session has ended.
     pub(crate) fn notify(&self, command: Option<&OsText>, exit: &Exit) {
         let Some(command) = command else { return };
-        let status = self.load().map(|session| session.status);
+        let status = self.load().ok().flatten().map(|session| session.status);
         let code = exit.code.map(|code| code.to_string()).unwrap_or_default();
         // It runs on its own: neither its end nor its failure is the session's business.
         let _ = Command::new("sh")
@@ -135,21 +134,6 @@ impl Recorder {
         let (plugin, path) = registry.require_store(&self.plan.store_url).map_err(io::Error::other)?;
         let options = StoreOptions { path, access, durability: self.plan.durability() };
         (plugin.open)(&options).map_err(io::Error::other)
-    }
-}
-
-/// Puts the end into the record. An orphan's worktree is left to the next recovery.
-fn finish(session: &mut Session, exit: Exit, reason: Option<EndingReason>, finished_at: Time) {
-    session.finish(exit.because(reason), finished_at);
-    if reason == Some(EndingReason::OwnerDead) && session.recovery.is_none() {
-        let owner = session.owner.as_ref().map(|owner| format!("its owner, process {}, is gone", owner.pid));
-        session.recovery = Some(Recovery {
-            cause: "owner_dead".to_owned(),
-            evidence: owner,
-            rescue_ref: None,
-            worktree: session.worktree.as_ref().map(|_| WorktreeOutcome::Pending),
-            extra: serde_json::Map::new(),
-        });
     }
 }
 
