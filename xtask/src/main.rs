@@ -10,6 +10,7 @@ mod docs;
 mod steps;
 mod test;
 mod tidy;
+mod tools;
 mod unprivileged;
 mod workspace;
 

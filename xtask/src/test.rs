@@ -2,7 +2,7 @@
 
 use crate::steps::Steps;
 use crate::workspace::cargo;
-use crate::{Result, tidy, unprivileged};
+use crate::{Result, tidy, tools, unprivileged};
 
 /// The smallest program one may want, and the one without what is portable. The default, which links
 /// everything, is covered by the workspace as a whole.
@@ -20,6 +20,7 @@ pub(crate) fn run() -> Result {
 }
 
 fn run_steps(steps: &mut Steps) -> Result {
+    steps.call("tools", "cargo xtask test", tools::require_all)?;
     steps.run("format", &mut cargo(["fmt", "--all", "--check"]))?;
     lint(steps)?;
     steps.call("tidy", "cargo xtask tidy", tidy::run)?;

@@ -1,0 +1,50 @@
+//! The programs that tests need beside Rust, git and a C compiler. A missing one is installed where that is
+//! possible, and named where it is not: no test skips itself.
+
+use std::process::{Command, Stdio};
+
+use crate::Result;
+
+/// Each program, and the Debian package it comes in.
+const TOOLS: [(&str, &str); 1] = [("strace", "strace")];
+
+/// Installs what is missing, or says what to install.
+pub(crate) fn require_all() -> Result {
+    let missing: Vec<_> = TOOLS.iter().filter(|(program, _)| !is_installed(program)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
+    let installed = is_installed("apt-get") && crate::unprivileged::is_root() && install(&packages);
+    if installed && missing.iter().all(|(program, _)| is_installed(program)) {
+        return Ok(());
+    }
+    Err(format!("the tests need {0}: install it first (on Debian: apt-get install {0})", packages.join(" "))
+        .into())
+}
+
+fn is_installed(program: &str) -> bool {
+    let mut asked = Command::new(program);
+    asked.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    asked.status().is_ok()
+}
+
+fn install(packages: &[&str]) -> bool {
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    apt(&["update", "-qq"]) && apt(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_missing_is_noticed() {
+        assert!(is_installed("git"));
+        assert!(!is_installed("no-such-program-anywhere"));
+    }
+}
