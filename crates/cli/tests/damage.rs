@@ -81,9 +81,11 @@ fn i6_an_emptied_store_is_not_taken_for_a_new_one_and_a_backup_brings_it_back() 
             }
         }
         std::fs::write(yard.store_path(), "").unwrap();
+        let before = bytes_below(&yard.state_dir());
         assert_eq!(yard.sexton(&["ps"]).code, 5, "{store}");
         let agent = Bystander::start();
         assert_eq!(yard.sexton(&["register", "--pid", &agent.pid()]).code, 5, "{store}");
+        assert_eq!(bytes_below(&yard.state_dir()), before, "{store}: something was written");
         yard.ok(&["restore", &backup]);
         assert_eq!(yard.json(&["ps", "-a"]).as_array().unwrap().len(), 3, "{store}");
     }
