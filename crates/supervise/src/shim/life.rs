@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -21,6 +22,10 @@ use crate::wait::{Watched, wait_for_all, watch_process};
 
 /// How long to wait, after SIGKILL, for the kernel to let go of a process.
 pub(crate) const KILL_WAIT: Duration = Duration::from_secs(5);
+
+/// How long to pause when processes could not be looked at, and how often that is tried again.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+const PROBE_RETRIES: usize = 60;
 
 /// One session, seen by its shim.
 pub(crate) struct Life {
@@ -235,8 +240,15 @@ impl Life {
             kill_wait: KILL_WAIT,
             spare: Vec::new(),
         };
-        let ended = pollster::block_on(self.probe.terminate(&[group], &policy)).unwrap_or_default();
-        ended.into_iter().flat_map(|ended| ended.survivors).map(|survivor| survivor.identity).collect()
+        for _ in 0..PROBE_RETRIES {
+            if let Ok(ended) = pollster::block_on(self.probe.terminate(slice::from_ref(&group), &policy)) {
+                let survivors = ended.into_iter().flat_map(|ended| ended.survivors);
+                return survivors.map(|survivor| survivor.identity).collect();
+            }
+            // A probe that could not look has ended nobody: the machine is short of something.
+            std::thread::sleep(PROBE_PAUSE);
+        }
+        Vec::new()
     }
 
     /// Ends what the command left behind. Whoever loses its parent in here becomes our child, so having
