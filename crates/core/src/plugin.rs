@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::store::{Access, Durability};
+use crate::worktree::WorktreeOptions;
 use crate::{ProbeError, ProcessProbe, Store, StoreError, WorktreeCleaner, WorktreeError};
 
 pub use inventory;
@@ -53,7 +54,7 @@ pub struct WorktreePlugin {
     /// Among those that work here, `auto` takes the strongest.
     pub strength: u8,
     /// Opens it, or says why it does not work here.
-    pub open: fn() -> Result<Box<dyn WorktreeCleaner>, WorktreeError>,
+    pub open: fn(&WorktreeOptions) -> Result<Box<dyn WorktreeCleaner>, WorktreeError>,
 }
 
 inventory::collect!(StorePlugin);
@@ -91,6 +92,12 @@ pub enum PluginError {
         url: String,
         /// The schemes there are.
         known: Vec<&'static str>,
+    },
+    /// None of the linked worktree cleaners works on this machine.
+    #[error("no worktree backend works here ({})", if .tried.is_empty() { "none is linked in".to_owned() } else { .tried.join("; ") })]
+    NoWorktrees {
+        /// What each one said.
+        tried: Vec<String>,
     },
     /// None of the linked probes works on this machine.
     #[error("no process probe works here ({})", .tried.join("; "))]
@@ -167,6 +174,20 @@ impl Registry {
             }
         }
         Err(PluginError::NoProbe { tried })
+    }
+
+    /// Opens the strongest worktree cleaner that works here.
+    pub fn open_cleaner(&self, options: &WorktreeOptions) -> Result<Box<dyn WorktreeCleaner>, PluginError> {
+        let mut by_strength = self.worktrees.clone();
+        by_strength.sort_by_key(|plugin| std::cmp::Reverse(plugin.strength));
+        let mut tried = Vec::new();
+        for plugin in by_strength {
+            match (plugin.open)(options) {
+                Ok(cleaner) => return Ok(cleaner),
+                Err(error) => tried.push(error.to_string()),
+            }
+        }
+        Err(PluginError::NoWorktrees { tried })
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use crate::{OsText, ProcessProbe, SessionId, Time};
+use crate::{OsText, ProcessProbe, Session, SessionId, Time};
 
 /// Makes and removes git worktrees, and never loses what was in one.
 ///
@@ -12,28 +12,45 @@ use crate::{OsText, ProcessProbe, SessionId, Time};
 /// - **Rescue before removal.** [`remove`](WorktreeCleaner::remove) takes the [`Rescued`] that
 ///   [`rescue`](WorktreeCleaner::rescue) returned; there is no other way to get one. Everything that exists
 ///   nowhere else is durable before `rescue` returns.
-/// - **Nothing outside the yard.** Only a path inside [`Plot::root`] that carries this session's mark is
-///   removed; no symlink is followed out of it and no mount point crossed.
+/// - **Nothing outside the yard.** Only a path directly inside [`Plot::root`] that carries this session's
+///   mark is removed; no symlink is followed out of it and no mount point crossed.
 /// - **Never under a living process.** `remove` asks the probe before it moves the worktree and again
 ///   after; if somebody came in, it is moved back and kept.
 /// - **By state, not by steps.** Every call looks at what is there and does what is missing, so that one
 ///   cut off anywhere can simply be made again.
 /// - **Concurrency.** Two callers with the same plot do the work once; neither sees an error for it.
+/// - **Blocking**, as for [`Store`](crate::Store): futures do their work when first polled.
 #[async_trait]
 pub trait WorktreeCleaner: Send + Sync {
     /// The plugin's name.
     fn name(&self) -> &'static str;
 
-    /// Makes the worktree of a session that is already recorded.
-    async fn create(&self, plot: &Plot, from: &StartPoint) -> Result<CreatedWorktree, WorktreeError>;
+    /// The repository that `directory` lies in, as records name it: its main worktree, or the repository
+    /// itself where that is bare. The same for every worktree of one repository.
+    async fn find_repository(&self, directory: &Path) -> Result<PathBuf, WorktreeError>;
+
+    /// Makes the worktree of a session that is already recorded, marked as its own before the first file
+    /// is checked out.
+    async fn create(
+        &self,
+        plot: &Plot,
+        from: &StartPoint,
+        now: Time,
+    ) -> Result<CreatedWorktree, WorktreeError>;
+
+    /// Puts the session's mark on a worktree that something else made directly inside the yard. One with
+    /// another's mark is refused.
+    async fn claim(&self, plot: &Plot, now: Time) -> Result<(), WorktreeError>;
 
     /// What is there now. Changes nothing.
     async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError>;
 
-    /// Saves everything that exists nowhere else under a ref of the session.
+    /// Saves everything that exists nowhere else under a ref of the session. The same content again
+    /// changes nothing. Where the worktree is gone, what an earlier rescue saved is the answer.
     async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError>;
 
-    /// Removes a worktree that was rescued and that nobody is in. Says so where it is gone already.
+    /// Removes a worktree that was rescued and that nobody is in. Its name is free at once; its files lie
+    /// in the yard's trash until [`sweep`](WorktreeCleaner::sweep). Says so where it is gone already.
     async fn remove(
         &self,
         plot: &Plot,
@@ -41,11 +58,36 @@ pub trait WorktreeCleaner: Send + Sync {
         probe: &dyn ProcessProbe,
     ) -> Result<Removal, WorktreeError>;
 
-    /// Puts a rescue back: staged, unstaged and untracked as they were, into `into` or a new worktree.
-    async fn restore(&self, plot: &Plot, into: &Path) -> Result<RestoredWork, WorktreeError>;
+    /// Deletes what lies in the yard's trash and nobody is in, also what a killed run left there. Returns
+    /// how many worktrees that were; a yard that does not exist has none.
+    async fn sweep(&self, root: &Path, probe: &dyn ProcessProbe) -> Result<usize, WorktreeError>;
 
-    /// Worktrees in `root` that carry the mark of `store`.
-    async fn strays(&self, root: &Path, store: &str) -> Result<Vec<Stray>, WorktreeError>;
+    /// Every worktree in the yard that carries the mark of `store`. The caller knows which have a record.
+    async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError>;
+
+    /// The rescues that a repository holds, newest first.
+    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError>;
+
+    /// One rescue, with every path in it.
+    async fn describe_rescue(&self, repo: &Path, session: &SessionId)
+    -> Result<RescueDetails, WorktreeError>;
+
+    /// Puts a rescue back into `into`, which must be empty or not exist: staged, unstaged and untracked as
+    /// they were. What comes back is its user's own: it carries no mark, and the rescue stays.
+    async fn restore(
+        &self,
+        repo: &Path,
+        session: &SessionId,
+        into: &Path,
+    ) -> Result<RestoredWork, WorktreeError>;
+
+    /// Forgets a rescue, for ever, where it still is `commit`. Says whether there was one.
+    async fn drop_rescue(
+        &self,
+        repo: &Path,
+        session: &SessionId,
+        commit: &str,
+    ) -> Result<bool, WorktreeError>;
 }
 
 /// The place of a session's worktree, and whose it is.
@@ -63,22 +105,42 @@ pub struct Plot {
     pub path: PathBuf,
 }
 
+impl Plot {
+    /// The plot of a recorded session; `None` where the record names no yard or no repository: such a
+    /// worktree is nobody's to remove.
+    pub fn of(session: &Session, store: &str) -> Option<Plot> {
+        let worktree = session.worktree.as_ref()?;
+        Some(Plot {
+            store: store.to_owned(),
+            session: session.id.clone(),
+            repo: worktree.repo.as_ref()?.as_path().to_owned(),
+            root: worktree.root.as_ref()?.as_path().to_owned(),
+            path: worktree.path.as_path().to_owned(),
+        })
+    }
+}
+
 /// What a new worktree begins with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartPoint {
-    /// The branch to make; a detached worktree without one.
-    pub branch: Option<String>,
-    /// Where it begins; HEAD without one.
+    /// The branch to make for it. It must not exist yet.
+    pub branch: String,
+    /// Where it begins; the repository's HEAD without one.
     pub base: Option<String>,
 }
 
 /// A worktree that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatedWorktree {
-    /// Its branch.
-    pub branch: Option<String>,
     /// The commit it began at.
     pub base: String,
+}
+
+/// How a cleaner does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorktreeOptions {
+    /// Whether small ignored files whose folder is not itself ignored are rescued too.
+    pub rescue_ignored: bool,
 }
 
 /// What is at a plot.
@@ -88,7 +150,7 @@ pub enum Inspection {
     Absent,
     /// A worktree of this session.
     Present {
-        /// Whether it differs from its HEAD in anything.
+        /// Whether a rescue would have anything to save besides commits.
         dirty: bool,
         /// Commits that no other branch, tag or remote has.
         own_commits: usize,
@@ -115,6 +177,61 @@ pub struct Rescue {
     pub files: usize,
 }
 
+/// A rescue that a repository holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RescueEntry {
+    /// The session whose work it is.
+    pub session: SessionId,
+    /// Where it is.
+    pub rescue: Rescue,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+/// A rescue, path by path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RescueDetails {
+    /// Which rescue.
+    pub entry: RescueEntry,
+    /// The branch that was checked out; `None` for a detached HEAD.
+    pub branch: Option<String>,
+    /// The commit that was checked out.
+    pub head: Option<String>,
+    /// Every path that differed from HEAD, sorted.
+    pub paths: Vec<RescuedPath>,
+    /// What was not saved, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// One path of a rescue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RescuedPath {
+    /// The path, from the worktree's top.
+    pub path: OsText,
+    /// How it differed from HEAD.
+    pub change: PathChange,
+}
+
+/// How a path differed from HEAD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChange {
+    /// HEAD does not have it.
+    Added,
+    /// HEAD has other content or another mode.
+    Modified,
+    /// Only HEAD has it.
+    Deleted,
+}
+
+/// Something that a rescue did not save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The path, from the worktree's top.
+    pub path: OsText,
+    /// Why.
+    pub why: String,
+}
+
 /// What became of a worktree that was to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
@@ -131,17 +248,17 @@ pub enum Removal {
 pub struct RestoredWork {
     /// Where.
     pub path: PathBuf,
-    /// How many files.
+    /// How many files differ from HEAD.
     pub files: usize,
+    /// The branch that is checked out there; `None` for a detached HEAD.
+    pub branch: Option<String>,
 }
 
 /// A marked worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stray {
-    /// The session in its mark.
-    pub session: SessionId,
-    /// Where it is.
-    pub path: OsText,
+pub struct Marked {
+    /// Where it is, and whose.
+    pub plot: Plot,
     /// Since when.
     pub made_at: Time,
 }
@@ -172,6 +289,22 @@ pub enum WorktreeError {
     /// Its content could not be saved, so it stays.
     #[error("cannot rescue {}: {why}", .path.display())]
     CannotRescue {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// It is no git repository, or one that cannot be used.
+    #[error("{}: {why}", .path.display())]
+    NoRepository {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The place to restore into cannot be used.
+    #[error("cannot restore into {}: {why}", .path.display())]
+    CannotRestore {
         /// The path.
         path: PathBuf,
         /// Why.
