@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use sexton_core::worktree::{
-    CreatedWorktree, Inspection, Plot, Removal, Rescue, Rescued, RestoredWork, StartPoint, Stray,
+    CreatedWorktree, Inspection, Marked, PathChange, Plot, Removal, Rescue, RescueDetails, RescueEntry,
+    Rescued, RescuedPath, RestoredWork, StartPoint,
 };
 use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
 
@@ -29,6 +30,8 @@ struct Yard {
     /// How many rescues there have ever been: their commits.
     rescued: u64,
     removed: Vec<PathBuf>,
+    /// Removed, and not yet swept.
+    trash: Vec<PathBuf>,
     unrescuable: BTreeMap<PathBuf, String>,
     came_in: BTreeMap<PathBuf, String>,
 }
@@ -45,6 +48,7 @@ struct Worktree {
 
 struct Saved {
     rescue: Rescue,
+    created_at: Time,
     files: Files,
     own_commits: usize,
 }
@@ -101,6 +105,11 @@ impl FakeCleaner {
         self.yard().removed.clone()
     }
 
+    /// What lies in the trash.
+    pub fn trash(&self) -> Vec<PathBuf> {
+        self.yard().trash.clone()
+    }
+
     /// The files that the rescue of a session holds; `None` where there is no rescue.
     pub fn find_rescued(&self, repo: &Path, session: &SessionId) -> Option<BTreeMap<String, String>> {
         let key = (repo.to_owned(), session.clone());
@@ -113,7 +122,18 @@ impl FakeCleaner {
     }
 }
 
+impl Saved {
+    fn entry(&self, session: &SessionId) -> RescueEntry {
+        RescueEntry { session: session.clone(), rescue: self.rescue.clone(), created_at: self.created_at }
+    }
+}
+
 impl Yard {
+    fn require_rescue(&self, repo: &Path, session: &SessionId) -> Result<&Saved, WorktreeError> {
+        let (repo, session) = (repo.to_owned(), session.clone());
+        self.rescues.get(&(repo.clone(), session.clone())).ok_or(WorktreeError::NoRescue { session, repo })
+    }
+
     fn require(&mut self, path: &Path) -> &mut Worktree {
         self.worktrees.get_mut(path).expect("a worktree that was made")
     }
@@ -144,11 +164,6 @@ impl Yard {
     }
 }
 
-/// When a worktree was made that a call made: the fake has no clock.
-fn beginning() -> Time {
-    "2026-01-01T00:00:00Z".parse().expect("a time in RFC 3339")
-}
-
 fn not_ours(plot: &Plot, why: &str) -> WorktreeError {
     let (path, root) = (plot.path.clone(), plot.root.clone());
     WorktreeError::NotOurs { path, root, session: plot.session.clone(), why: why.to_owned() }
@@ -168,13 +183,29 @@ impl WorktreeCleaner for FakeCleaner {
         "fake"
     }
 
-    async fn create(&self, plot: &Plot, from: &StartPoint) -> Result<CreatedWorktree, WorktreeError> {
+    async fn find_repository(&self, directory: &Path) -> Result<PathBuf, WorktreeError> {
+        Ok(directory.to_owned())
+    }
+
+    async fn create(
+        &self,
+        plot: &Plot,
+        from: &StartPoint,
+        now: Time,
+    ) -> Result<CreatedWorktree, WorktreeError> {
         let mut yard = self.yard();
         if yard.find(plot)?.is_none() {
-            yard.worktrees.insert(plot.path.clone(), Worktree::empty(plot, beginning()));
+            yard.worktrees.insert(plot.path.clone(), Worktree::empty(plot, now));
         }
-        let base = from.base.clone().unwrap_or_else(|| BASE.to_owned());
-        Ok(CreatedWorktree { branch: from.branch.clone(), base })
+        Ok(CreatedWorktree { base: from.base.clone().unwrap_or_else(|| BASE.to_owned()) })
+    }
+
+    async fn claim(&self, plot: &Plot, now: Time) -> Result<(), WorktreeError> {
+        let mut yard = self.yard();
+        if yard.find(plot)?.is_none() {
+            yard.worktrees.insert(plot.path.clone(), Worktree::empty(plot, now));
+        }
+        Ok(())
     }
 
     async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
@@ -188,7 +219,7 @@ impl WorktreeCleaner for FakeCleaner {
         })
     }
 
-    async fn rescue(&self, plot: &Plot, _: Time) -> Result<Rescued, WorktreeError> {
+    async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError> {
         let mut yard = self.yard();
         if let Some(why) = yard.unrescuable.get(&plot.path) {
             return Err(WorktreeError::CannotRescue { path: plot.path.clone(), why: why.clone() });
@@ -212,7 +243,7 @@ impl WorktreeCleaner for FakeCleaner {
             commit: format!("{:040x}", yard.rescued),
             files: files.len(),
         };
-        yard.rescues.insert(key, Saved { rescue: rescue.clone(), files, own_commits });
+        yard.rescues.insert(key, Saved { rescue: rescue.clone(), created_at: now, files, own_commits });
         Ok(Rescued { saved: Some(rescue) })
     }
 
@@ -234,31 +265,70 @@ impl WorktreeCleaner for FakeCleaner {
         yard.require_saved(plot, rescued);
         yard.worktrees.remove(&plot.path);
         yard.removed.push(plot.path.clone());
+        yard.trash.push(plot.path.clone());
         Ok(Removal::Removed)
     }
 
-    async fn restore(&self, plot: &Plot, into: &Path) -> Result<RestoredWork, WorktreeError> {
+    async fn sweep(&self, root: &Path, _: &dyn ProcessProbe) -> Result<usize, WorktreeError> {
         let mut yard = self.yard();
-        let key = (plot.repo.clone(), plot.session.clone());
-        let Some(saved) = yard.rescues.get(&key) else {
-            return Err(WorktreeError::NoRescue { session: plot.session.clone(), repo: plot.repo.clone() });
-        };
-        let (files, own_commits, made_at) = (saved.files.clone(), saved.own_commits, beginning());
-        let plot = Plot { path: into.to_owned(), ..plot.clone() };
-        let count = files.len();
-        yard.worktrees.insert(into.to_owned(), Worktree { plot, made_at, files, own_commits });
-        Ok(RestoredWork { path: into.to_owned(), files: count })
+        let before = yard.trash.len();
+        yard.trash.retain(|path| path.parent() != Some(root));
+        Ok(before - yard.trash.len())
     }
 
-    async fn strays(&self, root: &Path, store: &str) -> Result<Vec<Stray>, WorktreeError> {
+    async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError> {
         let yard = self.yard();
         let ours = |worktree: &&Worktree| worktree.plot.root == root && worktree.plot.store == store;
-        let stray = |worktree: &Worktree| Stray {
-            session: worktree.plot.session.clone(),
-            path: worktree.plot.path.clone().into(),
-            made_at: worktree.made_at,
-        };
-        Ok(yard.worktrees.values().filter(ours).map(stray).collect())
+        let marked = |worktree: &Worktree| Marked { plot: worktree.plot.clone(), made_at: worktree.made_at };
+        Ok(yard.worktrees.values().filter(ours).map(marked).collect())
+    }
+
+    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError> {
+        let yard = self.yard();
+        let here = yard.rescues.iter().filter(|((of, _), _)| of == repo);
+        let mut entries: Vec<_> = here.map(|((_, session), saved)| saved.entry(session)).collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.created_at));
+        Ok(entries)
+    }
+
+    async fn describe_rescue(
+        &self,
+        repo: &Path,
+        session: &SessionId,
+    ) -> Result<RescueDetails, WorktreeError> {
+        let yard = self.yard();
+        let saved = yard.require_rescue(repo, session)?;
+        let path = |path: &String| RescuedPath { path: path.clone().into(), change: PathChange::Added };
+        Ok(RescueDetails {
+            entry: saved.entry(session),
+            branch: None,
+            head: Some(BASE.to_owned()),
+            paths: saved.files.keys().map(path).collect(),
+            left_out: Vec::new(),
+        })
+    }
+
+    async fn restore(
+        &self,
+        repo: &Path,
+        session: &SessionId,
+        into: &Path,
+    ) -> Result<RestoredWork, WorktreeError> {
+        let yard = self.yard();
+        let files = yard.require_rescue(repo, session)?.files.len();
+        Ok(RestoredWork { path: into.to_owned(), files, branch: None })
+    }
+
+    async fn drop_rescue(
+        &self,
+        repo: &Path,
+        session: &SessionId,
+        commit: &str,
+    ) -> Result<bool, WorktreeError> {
+        let mut yard = self.yard();
+        let key = (repo.to_owned(), session.clone());
+        let still = yard.rescues.get(&key).is_some_and(|saved| saved.rescue.commit == commit);
+        Ok(still && yard.rescues.remove(&key).is_some())
     }
 }
 

@@ -5,6 +5,10 @@ use pollster::block_on;
 use super::*;
 use crate::{FakeProbe, FakeProcess};
 
+fn beginning() -> Time {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
 fn plot(session: &str) -> Plot {
     Plot {
         store: "store".to_owned(),
@@ -18,7 +22,8 @@ fn plot(session: &str) -> Plot {
 /// A yard with one worktree that holds an unsaved note.
 fn with_work() -> (FakeCleaner, Plot) {
     let (cleaner, plot) = (FakeCleaner::new(), plot("a"));
-    block_on(cleaner.create(&plot, &StartPoint::default())).unwrap();
+    let from = StartPoint { branch: "sexton/a".to_owned(), base: None };
+    block_on(cleaner.create(&plot, &from, beginning())).unwrap();
     cleaner.write(&plot.path, "note", "unsaved");
     (cleaner, plot)
 }
@@ -40,7 +45,11 @@ fn what_was_rescued_is_removed_once_and_comes_back() {
     assert_eq!(remove(&cleaner, &plot, &rescued).unwrap(), Removal::AlreadyGone);
     assert_eq!(rescue(&cleaner, &plot), rescued, "a rescue of what is gone is what was saved of it");
     assert_eq!(cleaner.removed(), std::slice::from_ref(&plot.path));
-    block_on(cleaner.restore(&plot, Path::new("/yard/again"))).unwrap();
+    assert_eq!(cleaner.trash(), std::slice::from_ref(&plot.path));
+    assert_eq!(block_on(cleaner.sweep(&plot.root, &FakeProbe::new())).unwrap(), 1);
+    assert!(cleaner.trash().is_empty());
+    let restored = block_on(cleaner.restore(&plot.repo, &plot.session, Path::new("/again"))).unwrap();
+    assert_eq!(restored.files, 1);
     let saved = cleaner.find_rescued(&plot.repo, &plot.session).unwrap();
     assert_eq!(saved.get("note").map(String::as_str), Some("unsaved"));
 }
@@ -107,10 +116,10 @@ fn a_rescue_that_was_told_to_fail_fails() {
 }
 
 #[test]
-fn strays_are_those_of_this_store_and_this_yard() {
+fn marked_are_those_of_this_store_and_this_yard() {
     let cleaner = FakeCleaner::new();
     cleaner.place(&plot("a"), beginning());
     cleaner.place(&Plot { store: "other".to_owned(), ..plot("b") }, beginning());
-    let strays = block_on(cleaner.strays(Path::new("/yard"), "store")).unwrap();
-    assert_eq!(strays.iter().map(|stray| stray.session.as_str()).collect::<Vec<_>>(), ["a"]);
+    let marked = block_on(cleaner.marked(Path::new("/yard"), "store")).unwrap();
+    assert_eq!(marked.iter().map(|marked| marked.plot.session.as_str()).collect::<Vec<_>>(), ["a"]);
 }
