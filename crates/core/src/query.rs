@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{Session, Status};
+use crate::{Session, Status, Time};
 
 /// A filter over records. Listings are always newest first: by `created_at`, then by id, descending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,10 @@ pub struct Query {
     pub id_prefix: Option<String>,
     /// Only worktrees of this repository.
     pub repo: Option<PathBuf>,
+    /// Only those that recovery owes something: see [`Session::is_settled`].
+    pub unsettled: bool,
+    /// Only those that finished before this.
+    pub finished_before: Option<Time>,
     /// At most so many, the newest.
     pub limit: Option<usize>,
 }
@@ -30,6 +34,11 @@ impl Query {
     /// The records of sessions that may have a living process.
     pub fn active() -> Query {
         Query::all().with_statuses(Status::ALL.into_iter().filter(|status| status.is_active()))
+    }
+
+    /// The records that recovery looks at.
+    pub fn unsettled() -> Query {
+        Query { unsettled: true, ..Query::all() }
     }
 
     /// Only records with one of `statuses`.
@@ -67,6 +76,13 @@ impl Query {
         self
     }
 
+    /// Only records of sessions that finished before `time`.
+    #[must_use]
+    pub fn finished_before(mut self, time: Time) -> Query {
+        self.finished_before = Some(time);
+        self
+    }
+
     /// At most `limit` records.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Query {
@@ -82,6 +98,8 @@ impl Query {
             && self.name.as_ref().is_none_or(|name| session.name.as_ref() == Some(name))
             && self.id_prefix.as_ref().is_none_or(|prefix| session.id.as_str().starts_with(prefix))
             && self.repo.as_ref().is_none_or(|wanted| repo().is_some_and(|repo| repo.as_path() == wanted))
+            && !(self.unsettled && session.is_settled())
+            && self.finished_before.is_none_or(|time| session.finished_before(time))
     }
 
     /// The listing that this query makes of `sessions`: filtered, newest first, cut at the limit.

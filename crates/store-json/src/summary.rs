@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use sexton_core::session::SCHEMA_VERSION;
+use sexton_core::session::{SCHEMA_VERSION, WorktreeOutcome};
 use sexton_core::{OsText, Query, SessionId, Status, Time};
 
 /// What the index knows of a record.
@@ -33,6 +33,9 @@ pub(crate) struct Known {
     pub(crate) name: Option<String>,
     pub(crate) ticket: Option<String>,
     pub(crate) repo: Option<OsText>,
+    pub(crate) finished_at: Option<Time>,
+    /// Whether its worktree waits for recovery.
+    pub(crate) pending: bool,
 }
 
 /// The record's own spelling of a summary; every other field is skipped.
@@ -45,6 +48,8 @@ struct Read {
     name: Option<String>,
     ticket: Option<String>,
     worktree: Option<ReadWorktree>,
+    finished_at: Option<Time>,
+    recovery: Option<ReadRecovery>,
 }
 
 #[derive(Deserialize)]
@@ -52,14 +57,20 @@ struct ReadWorktree {
     repo: Option<OsText>,
 }
 
+#[derive(Deserialize)]
+struct ReadRecovery {
+    worktree: Option<WorktreeOutcome>,
+}
+
 impl From<Read> for Summary {
     fn from(read: Read) -> Summary {
-        let Read { schema, id, status, created_at, name, ticket, worktree } = read;
+        let Read { schema, id, status, created_at, name, ticket, worktree, finished_at, recovery } = read;
         let content = if schema > u64::from(SCHEMA_VERSION) {
             Content::Newer { schema, name: name.filter(|_| status.is_active()) }
         } else {
             let repo = worktree.and_then(|worktree| worktree.repo);
-            Content::Known(Known { status, created_at, name, ticket, repo })
+            let pending = recovery.is_some_and(|read| read.worktree == Some(WorktreeOutcome::Pending));
+            Content::Known(Known { status, created_at, name, ticket, repo, finished_at, pending })
         };
         Summary { id, content }
     }
@@ -122,5 +133,11 @@ impl Known {
                 .repo
                 .as_ref()
                 .is_none_or(|repo| self.repo.as_ref().is_some_and(|own| own.as_path() == repo))
+            && !(query.unsettled && self.status.is_finished() && !self.pending)
+            && query.finished_before.is_none_or(|time| {
+                self.status.is_finished()
+                    && self.created_at < time
+                    && self.finished_at.is_some_and(|finished| finished < time)
+            })
     }
 }

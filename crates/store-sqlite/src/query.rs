@@ -45,6 +45,16 @@ pub(crate) fn select(query: &Query) -> Selection {
     if let Some(repo) = &query.repo {
         conditions.push(format!("repo = {}", bind(repo_value(repo))));
     }
+    if query.unsettled {
+        conditions.push("finished = 0".to_owned());
+    }
+    if let Some(time) = query.finished_before {
+        let time = bind(Value::Integer(time.as_nanoseconds()));
+        conditions.push(format!("created_ns < {time} AND finished_ns < {time}"));
+        let open: Vec<_> = Status::ALL.into_iter().filter(|status| !status.is_finished()).collect();
+        let names: Vec<_> = open.iter().map(|status| bind(Value::Text(status.as_str().to_owned()))).collect();
+        conditions.push(format!("status NOT IN ({})", names.join(", ")));
+    }
     let mut sql = format!("SELECT {COLUMNS} FROM sessions");
     if !conditions.is_empty() {
         sql = format!("{sql} WHERE {}", conditions.join(" AND "));
@@ -58,8 +68,14 @@ pub(crate) fn select(query: &Query) -> Selection {
 
 /// Whether the tally of the store says how many records `query` must find.
 pub(crate) fn is_counted(query: &Query) -> bool {
-    let Query { statuses: _, ticket, name, id_prefix, repo, limit } = query;
-    ticket.is_none() && name.is_none() && id_prefix.is_none() && repo.is_none() && limit.is_none()
+    let Query { statuses: _, ticket, name, id_prefix, repo, unsettled, finished_before, limit } = query;
+    ticket.is_none()
+        && name.is_none()
+        && id_prefix.is_none()
+        && repo.is_none()
+        && !unsettled
+        && finished_before.is_none()
+        && limit.is_none()
 }
 
 #[cfg(test)]
@@ -84,6 +100,12 @@ mod tests {
         assert_eq!(plan(&Query::all().limit(10)), "SCAN sessions USING INDEX sessions_newest");
         assert!(
             plan(&Query::all().named("n")).starts_with("SEARCH sessions USING INDEX sessions_name (name=?)")
+        );
+        assert_eq!(plan(&Query::unsettled()), "SCAN sessions USING INDEX sessions_unfinished");
+        let before = "2026-01-02T03:04:05Z".parse().unwrap();
+        assert!(
+            plan(&Query::all().finished_before(before))
+                .starts_with("SEARCH sessions USING INDEX sessions_newest (created_ns<?)")
         );
         assert!(
             plan(&Query::all().id_prefix("abcd")).contains("sqlite_autoindex_sessions_1 (id>? AND id<?)")

@@ -49,7 +49,7 @@ impl Row {
             Value::Text(session.id.to_string()),
             Value::Integer(stored(revision)),
             Value::Text(session.status.as_str().to_owned()),
-            Value::Integer(i64::from(session.status.is_finished())),
+            Value::Integer(i64::from(session.is_settled())),
             Value::Integer(session.created_at.as_nanoseconds()),
             session.finished_at.map_or(Value::Null, |time| Value::Integer(time.as_nanoseconds())),
             text(&session.ticket),

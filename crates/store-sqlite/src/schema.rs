@@ -15,7 +15,8 @@ pub(crate) const STEPS: &[&str] = &[FORMAT_1];
 pub(crate) const FORMAT: i64 = STEPS.len() as i64;
 
 /// A record is a JSON document; the columns beside it are what listings filter and sort by, and `checksum`
-/// covers them all. Each index that a commit touches is a page more in the log, so there are only those that
+/// covers them all. `finished` says that nothing remains to be done: a finished session whose worktree waits
+/// for recovery is not. Each index that a commit touches is a page more in the log, so there are only those that
 /// every use needs. Plain rowid tables: their rows lie in leaf pages alone, where they can be found even
 /// without the tree above them. No index but the one on `id` has exactly one column of text, so that ids
 /// can be told from names in a damaged file.

@@ -421,6 +421,20 @@ impl Session {
         serde_json::to_string(self).expect("every field of a record has a JSON form")
     }
 
+    /// Whether recovery owes the session nothing: it is finished, and its worktree does not wait.
+    pub fn is_settled(&self) -> bool {
+        let pending = |recovery: &Recovery| recovery.worktree == Some(WorktreeOutcome::Pending);
+        self.status.is_finished() && !self.recovery.as_ref().is_some_and(pending)
+    }
+
+    /// Whether the session is finished, and both made and ended before `time`. Asking for both costs nothing
+    /// in a world whose clock only goes forward, and keeps a record that a wrong clock made.
+    pub fn finished_before(&self, time: Time) -> bool {
+        self.status.is_finished()
+            && self.created_at < time
+            && self.finished_at.is_some_and(|finished| finished < time)
+    }
+
     /// Records how the session ended. Says nothing about an end that is already recorded: the first one
     /// stands.
     pub fn finish(&mut self, exit: Exit, now: Time) {

@@ -71,6 +71,9 @@ fn each_filter_finds_what_it_is_about(subject: &Subject) {
         Query::all().repo(super::samples::raw(b"/src/\xff\xfe").as_path()),
         Query::all().limit(7),
         Query::all().with_statuses([Status::Failed, Status::CleanupFailed]),
+        Query::unsettled(),
+        Query::all().finished_before(moment(600)),
+        Query::unsettled().finished_before(moment(900)),
     ];
     for query in some {
         let found = compare(&site, &all, &query);
@@ -84,6 +87,7 @@ fn each_filter_finds_what_it_is_about(subject: &Subject) {
         Query::all().id_prefix("zzz"),
         Query::all().repo("/src"),
         Query::all().limit(0),
+        Query::all().finished_before(moment(0)),
     ];
     for query in none {
         assert_eq!(compare(&site, &all, &query), 0, "{query:?}");

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sexton_core::session::{Exit, Worktree};
+use sexton_core::session::{Exit, Recovery, Worktree, WorktreeOutcome};
 use sexton_core::{Host, OsText, Session, SessionId, Status, Time};
 
 /// A moment that does not move, `seconds` after the first one.
@@ -53,6 +53,8 @@ pub(super) fn varied(n: usize) -> Session {
     let base = running(&format!("{}{:03}", ["ab", "abc", "b"][n % 3], (n * 37) % 997));
     let mut session = with_status(&base, Status::ALL[n % Status::ALL.len()]);
     session.created_at = moment(seconds * 60);
+    session.finished_at = session.finished_at.map(|_| moment(seconds * 60 + 30));
+    session.recovery = (n % 9 == 4).then(|| recovery(WorktreeOutcome::Pending));
     session.ticket = (!n.is_multiple_of(4)).then(|| format!("T-{}", n % 5));
     // Active sessions may not share a name, so only finished ones have names that repeat.
     session.name = match n % 7 {
@@ -62,6 +64,16 @@ pub(super) fn varied(n: usize) -> Session {
     };
     session.worktree = (n % 5 < 3).then(|| worktree(n));
     session
+}
+
+fn recovery(worktree: WorktreeOutcome) -> Recovery {
+    Recovery {
+        cause: "process_dead".to_owned(),
+        evidence: None,
+        rescue_ref: None,
+        worktree: Some(worktree),
+        extra: serde_json::Map::new(),
+    }
 }
 
 fn worktree(n: usize) -> Worktree {
