@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sexton_core::Query;
 use sexton_core::store::{Access, Damage};
 
-use crate::backups::list_backups;
+use crate::backups::find_backups;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::state_dir::{find_danger, require_state_dir};
@@ -175,7 +175,7 @@ pub async fn check_store(context: &Context<'_>) -> Vec<Finding> {
         return vec![Finding::new(Severity::Good, "store", what)];
     }
     let newest =
-        list_backups(&context.backup_dir(), &info.path).ok().and_then(|backups| backups.into_iter().next());
+        find_backups(&context.backup_dir(), &info.path).ok().and_then(|backups| backups.into_iter().next());
     let restore = newest.map(|backup| format!(", or `sexton restore {}`", backup.path.display()));
     let cure = format!("`sexton doctor --repair` keeps every readable record{}", restore.unwrap_or_default());
     report.damage.iter().map(|damage| of_damage(damage, &cure)).collect()

@@ -7,12 +7,14 @@
 
 pub mod config;
 pub mod duration;
+pub mod ending;
 pub mod host;
 pub mod identity;
 pub mod membership;
 pub mod plugin;
 pub mod probe;
 pub mod query;
+pub mod recover;
 pub mod session;
 pub mod store;
 pub mod text;

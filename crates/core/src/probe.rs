@@ -133,6 +133,8 @@ pub struct ProcessDetails {
     pub uid: Option<u32>,
     /// Whether it is a part of the kernel, with no program.
     pub kernel_thread: bool,
+    /// Whether it was stopped by a signal or a debugger, and does not go on by itself.
+    pub stopped: bool,
     /// Its parent.
     pub parent: Option<u32>,
     /// Its command line.

@@ -43,6 +43,11 @@ impl Time {
         Time(self.0.saturating_add(span).unwrap_or(Timestamp::MAX))
     }
 
+    /// The moment `span` earlier, or the first representable one.
+    pub fn saturating_sub(self, span: Duration) -> Time {
+        Time(self.0.saturating_sub(span).unwrap_or(Timestamp::MIN))
+    }
+
     /// The underlying timestamp, for formatting in a time zone.
     pub fn timestamp(self) -> Timestamp {
         self.0

@@ -25,6 +25,7 @@ impl LinuxProbe {
             identity,
             uid: credentials.map(|credentials| credentials.effective_uid),
             kernel_thread: stat.is_kernel_thread(),
+            stopped: stat.is_stopped(),
             parent: (stat.parent != 0).then_some(stat.parent),
             command: self.load_command(pid).map_err(denied)?,
             cwd: self.find_cwd(pid).map_err(denied)?,

@@ -46,6 +46,7 @@ impl PortableProbe {
             identity: seen.identity,
             uid: seen.effective_uid.or(seen.real_uid),
             kernel_thread: seen.is_kernel_thread,
+            stopped: seen.is_stopped,
             parent: seen.parent,
             command: seen.command,
             cwd: seen.cwd,

@@ -8,12 +8,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sexton_core::ending::record_outcome;
 use sexton_core::session::{EndingReason, Exit};
 use sexton_core::store::update_session;
 use sexton_core::{Session, SessionId, Store, StoreError, Time};
 use sexton_durable::{create_private_dir, replace_file};
-
-use crate::outcome::record_outcome;
 
 /// How one session ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

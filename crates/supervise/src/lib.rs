@@ -9,22 +9,25 @@
 //! Architecture invariant: the shim has no thread, no runtime and no polling while it waits, and it is
 //! dispatched before any argument is parsed ([`is_shim`], [`shim_main`]).
 
+mod backups;
 mod control;
 mod exit_file;
 mod log;
-mod outcome;
 mod plan;
 mod platform;
+mod premises;
 mod session_dir;
 mod shim;
 mod start;
 mod stop;
 mod wait;
 
+pub use backups::{BackupFile, list_backups, rotate_backups};
 pub use exit_file::{ExitFile, PendingExits};
 pub use log::{LogChunk, LogFollower, LogReader, Woken};
 pub use plan::Plan;
 pub use platform::SignalPipe;
+pub use premises::StateDir;
 pub use session_dir::SessionDir;
 pub use shim::{is_shim, shim_main};
 pub use start::{StartError, Started, start};

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
+use sexton_core::ending::{claim_ending, record_outcome};
 use sexton_core::probe::{EndPolicy, Ended, Group, Survivor, lineage};
-use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
+use sexton_core::session::{EndingReason, Exit, ExitReason};
 use sexton_core::store::update_session;
 use sexton_core::{
-    Batch, Liveness, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
+    Liveness, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
 };
 
 use crate::exit_file::PendingExits;
-use crate::outcome::record_outcome;
 use crate::wait::{Watched, wait_for_all, watch_process};
 
 /// How long a shim may take to record an end after its session's processes are gone: its own wait for
@@ -55,9 +55,6 @@ pub enum StopError {
     Wait(#[from] io::Error),
 }
 
-/// How often a claim starts over after a lost race before it gives up.
-const CLAIM_ATTEMPTS: usize = 100;
-
 /// Stops every session of `ids`. All of them share one grace period. Returns when their processes are
 /// gone and their ends are recorded, in the order asked for.
 ///
@@ -71,7 +68,7 @@ pub async fn stop_sessions(
     policy: &StopPolicy,
     clock: fn() -> Time,
 ) -> Result<Vec<Stopped>, StopError> {
-    let claimed = claim(store, ids, clock()).await?;
+    let claimed = claim_ending(store, ids, EndingReason::Stopped, "stop", clock()).await?;
     let (ended, active): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|session| !session.status.is_active());
     let groups: Vec<_> = active.iter().map(Group::of).collect();
@@ -108,29 +105,6 @@ impl StopPolicy {
             spare: spare.to_vec(),
         }
     }
-}
-
-/// Says in every record that is still active that it is being stopped, all in one commit.
-async fn claim(store: &dyn Store, ids: &[SessionId], now: Time) -> Result<Vec<Session>, StoreError> {
-    for attempt in 1.. {
-        let mut sessions = Vec::new();
-        let mut batch = Batch::new();
-        for id in ids {
-            let Some(mut session) = store.load(id).await? else { continue };
-            if session.status.is_active() && session.ending.is_none() {
-                let (reason, by) = (EndingReason::Stopped, "stop".to_owned());
-                session.ending = Some(Ending { reason, by, at: now, extra: serde_json::Map::new() });
-                batch = batch.replace(session.clone());
-            }
-            sessions.push(session);
-        }
-        match store.commit(batch).await {
-            Ok(_) => return Ok(sessions),
-            Err(StoreError::Conflict { .. }) if attempt < CLAIM_ATTEMPTS => {}
-            Err(error) => return Err(error),
-        }
-    }
-    unreachable!("the loop above has no end")
 }
 
 /// Waits for those shims that can finish now: whose session has nobody left.

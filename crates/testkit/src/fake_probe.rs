@@ -225,10 +225,20 @@ impl ProcessProbe for FakeProbe {
             identity: entry.identity.clone(),
             uid: Some(entry.process.uid),
             kernel_thread: entry.process.kernel_thread,
+            stopped: entry.process.stopped,
             parent: entry.process.parent,
             command: entry.process.command.clone(),
             cwd: entry.process.cwd.clone(),
         })
+    }
+
+    async fn signal(&self, process: &ProcessIdentity, signal: i32) -> Result<Liveness, ProbeError> {
+        let mut machine = self.machine();
+        let liveness = machine.observe(process);
+        if liveness == Liveness::Alive {
+            machine.signal(process, signal);
+        }
+        Ok(liveness)
     }
 
     async fn members(&self, group: &Group) -> Result<Members, ProbeError> {

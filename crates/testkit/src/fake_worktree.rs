@@ -89,6 +89,11 @@ impl FakeCleaner {
         self.yard().unrescuable.insert(path.to_owned(), why.to_owned());
     }
 
+    /// Lets rescues of a worktree succeed again.
+    pub fn allow_rescue(&self, path: &Path) {
+        self.yard().unrescuable.remove(path);
+    }
+
     /// Lets somebody come in just as the worktree is to be removed: that removal keeps it, because of
     /// `why`. A race that no caller can prevent, and so the one occupant that is not a panic.
     pub fn let_somebody_in(&self, path: &Path, why: &str) {

@@ -1,7 +1,7 @@
-//! What every backend of Sexton is measured by: three fakes and two suites. A dev-dependency, never
+//! What every backend of Sexton is measured by: fakes and two suites. A dev-dependency, never
 //! part of the program.
 //!
-//! **The fakes** ([`FakeStore`], [`FakeProbe`], [`FakeCleaner`]) keep their world in memory and forgive
+//! **The fakes** ([`FakeStore`], [`FakeProbe`], [`FakeCleaner`], [`FakePremises`]) keep their world in memory and forgive
 //! nothing. What a real backend might tolerate, such as a signal to a process that was not proved alive,
 //! or the removal of a worktree that changed since its rescue, is a panic here: the test that caused it
 //! fails. Code that is right with the fakes has no excuse with a real backend.
@@ -34,6 +34,7 @@
 //! else. A suite without a case fails. Both suites look at processes from outside with strace, which must
 //! be installed.
 
+pub mod fake_premises;
 pub mod fake_probe;
 pub mod fake_store;
 pub mod fake_worktree;
@@ -44,6 +45,7 @@ mod role;
 mod strace;
 mod trials;
 
+pub use fake_premises::FakePremises;
 pub use fake_probe::{FakeProbe, FakeProcess};
 pub use fake_store::FakeStore;
 pub use fake_worktree::FakeCleaner;

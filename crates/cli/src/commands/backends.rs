@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use sexton_core::plugin::Registry;
+use sexton_core::worktree::WorktreeOptions;
 
 use crate::failure::{Exit, Failure};
 use crate::screen::{Cell, Column, Screen, Table, Tone};
@@ -71,7 +72,7 @@ fn backends(registry: &Registry) -> Vec<Backend> {
         kind: "worktree",
         name: plugin.name,
         summary: plugin.summary,
-        trouble: (plugin.open)().err().map(|error| error.to_string()),
+        trouble: (plugin.open)(&WorktreeOptions { rescue_ignored: true }).err().map(|error| error.to_string()),
     });
     stores.chain(probes).chain(worktrees).collect()
 }

@@ -6,8 +6,9 @@ use serde_json::json;
 use sexton_core::Time;
 use sexton_core::duration::format_age;
 use sexton_core::store::Access;
+use sexton_supervise::rotate_backups;
 
-use crate::backups::{list_backups, rotate_backups};
+use crate::backups::find_backups;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::screen::{Column, Table};
@@ -35,7 +36,8 @@ pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, F
     let store = context.open_for_reading()?;
     let directory = context.backup_dir();
     let backup = store.backup(&directory, context.now).await?;
-    let rotated = rotate_backups(&directory, &store.describe().path, context.config.backup_keep.value)?;
+    let rotated = rotate_backups(&directory, &store.describe().path, context.config.backup_keep.value)
+        .map_err(|error| Failure::new(format!("cannot remove old backups: {error}")))?;
     if context.screen.json {
         let removed: Vec<_> = rotated.iter().map(|path| path.display().to_string()).collect();
         let document = json!({"backup": backup.path.display().to_string(), "records": backup.records, "removed": removed});
@@ -49,7 +51,7 @@ pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, F
 
 fn list(context: &Context<'_>) -> Result<Exit, Failure> {
     let store = context.open_store_as_it_is(Access::Read)?;
-    let backups = list_backups(&context.backup_dir(), &store.describe().path)?;
+    let backups = find_backups(&context.backup_dir(), &store.describe().path)?;
     let made_at = |at| Timestamp::try_from(at).map_or(context.now, Time::from);
     if context.screen.json {
         let documents: Vec<_> = backups

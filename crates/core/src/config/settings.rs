@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::layers::{ConfigError, IgnoredKey, Layers, Resolver, Setting};
-use super::value::{ByteSize, Containment, OrOff, SettingValue, StoreUrl};
+use super::value::{ByteSize, Containment, OrAuto, OrOff, SettingValue, StoreUrl, Switch};
 use crate::plugin::AUTO;
 use crate::store::Durability;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is fixed about a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +160,62 @@ settings! {
         needs_trust: false,
         summary: "How many backups are kept; the last good one always is.",
         default: |_, _| Ok(10),
+    }
+    worktree_root: OrAuto {
+        key: "worktree.root",
+        env: None,
+        needs_trust: true,
+        summary: "Where worktrees are made: `auto` (in the state directory, one folder per repository), or a path.",
+        default: |_, _| Ok(OrAuto(None)),
+    }
+    recover_min_age: Duration {
+        key: "recover.min_age",
+        env: None,
+        needs_trust: false,
+        summary: "How old a session must be before recovery judges it.",
+        default: |_, _| Ok(Duration::ZERO),
+    }
+    recover_stale: Duration {
+        key: "recover.stale",
+        env: None,
+        needs_trust: false,
+        summary: "After how long a dead session is called abandoned instead of orphaned.",
+        default: |_, _| Ok(DAY * 30),
+    }
+    recover_stray_age: Duration {
+        key: "recover.stray_age",
+        env: None,
+        needs_trust: false,
+        summary: "How old a worktree without a record must be before it is rescued and removed.",
+        default: |_, _| Ok(DAY),
+    }
+    retention_ttl: Duration {
+        key: "retention.ttl",
+        env: None,
+        needs_trust: false,
+        summary: "How long finished records and their logs are kept.",
+        default: |_, _| Ok(DAY * 7),
+    }
+    retention_keep: usize {
+        key: "retention.keep",
+        env: None,
+        needs_trust: false,
+        summary: "How many finished records are kept at most.",
+        default: |_, _| Ok(1000),
+    }
+    rescue_ignored: Switch {
+        key: "rescue.ignored",
+        env: None,
+        needs_trust: false,
+        summary: "Whether small ignored files are rescued too: `on` or `off`.",
+        default: |_, _| Ok(Switch(true)),
+    }
+    rescue_ttl: OrOff<Duration> {
+        key: "rescue.ttl",
+        env: None,
+        needs_trust: false,
+        summary: "After how long a rescue is dropped, or `off`: it is work.",
+        default: |_, _| Ok(OrOff(None)),
     }
 }
 

@@ -125,6 +125,62 @@ impl SettingValue for OrOff<String> {
     }
 }
 
+impl SettingValue for OrOff<Duration> {
+    const EXPECTED: &'static str = "`off`, or a duration such as `90d`";
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text == "off" {
+            Some(OrOff(None))
+        } else {
+            Duration::from_text(text).map(|span| OrOff(Some(span)))
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.0.map_or_else(|| "off".into(), |span| span.to_json())
+    }
+}
+
+/// A path that is found out where nobody chose one: `auto`, or the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrAuto(pub Option<PathBuf>);
+
+impl SettingValue for OrAuto {
+    const EXPECTED: &'static str = "`auto`, or an absolute path";
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text == "auto" {
+            Some(OrAuto(None))
+        } else {
+            PathBuf::from_text(text).map(|path| OrAuto(Some(path)))
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.0.as_ref().map_or_else(|| "auto".into(), SettingValue::to_json)
+    }
+}
+
+/// `on` or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch(pub bool);
+
+impl SettingValue for Switch {
+    const EXPECTED: &'static str = "`on` or `off`";
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "on" => Some(Switch(true)),
+            "off" => Some(Switch(false)),
+            _ => None,
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        if self.0 { "on".into() } else { "off".into() }
+    }
+}
+
 /// A number of bytes, written with its unit: `512KiB`, `64MiB`, `2GiB`, or bare bytes as `4096B`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteSize(pub u64);

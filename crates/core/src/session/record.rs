@@ -310,6 +310,9 @@ pub struct Recovery {
     /// What became of the worktree.
     #[serde(default)]
     pub worktree: Option<WorktreeOutcome>,
+    /// What could not be done, or why the worktree was kept.
+    #[serde(default)]
+    pub error: Option<String>,
     /// Fields of a newer version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
@@ -323,7 +326,7 @@ pub enum WorktreeOutcome {
     Pending,
     /// Rescued and removed.
     Removed,
-    /// Left where it is, for a reason that the evidence gives.
+    /// Left where it is, for a reason that is given beside it.
     Kept,
     /// It could not be rescued or removed.
     Failed,

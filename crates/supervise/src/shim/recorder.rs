@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sexton_core::ending::record_outcome;
 use sexton_core::plugin::{Registry, StoreOptions};
 use sexton_core::probe::COOKIE;
 use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
@@ -14,7 +15,6 @@ use sexton_core::store::{Access, update_session};
 use sexton_core::{OsText, Session, Store, Time};
 
 use crate::exit_file::{ExitFile, PendingExits};
-use crate::outcome::record_outcome;
 use crate::plan::Plan;
 use crate::session_dir::SessionDir;
 

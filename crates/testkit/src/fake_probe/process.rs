@@ -17,6 +17,7 @@ pub struct FakeProcess {
     pub(super) cwd: Option<PathBuf>,
     pub(super) uid: u32,
     pub(super) kernel_thread: bool,
+    pub(super) stopped: bool,
     pub(super) command: Vec<OsString>,
     ignored: BTreeSet<i32>,
     unkillable: bool,
@@ -66,6 +67,13 @@ impl FakeProcess {
     #[must_use]
     pub fn in_the_kernel(mut self) -> FakeProcess {
         self.kernel_thread = true;
+        self
+    }
+
+    /// A process that was stopped and does not go on by itself.
+    #[must_use]
+    pub fn stopped(mut self) -> FakeProcess {
+        self.stopped = true;
         self
     }
 

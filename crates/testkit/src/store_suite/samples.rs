@@ -72,6 +72,7 @@ fn recovery(worktree: WorktreeOutcome) -> Recovery {
         evidence: None,
         rescue_ref: None,
         worktree: Some(worktree),
+        error: None,
         extra: serde_json::Map::new(),
     }
 }

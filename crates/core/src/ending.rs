@@ -1,12 +1,52 @@
-//! Putting the end of a session into its record: one way for the shim, the exit file and `stop`.
+//! Ending a session: who says so first decides what it is remembered for.
 
-use sexton_core::session::{EndingReason, Exit, Recovery, WorktreeOutcome};
-use sexton_core::{Session, Time};
+use crate::recover::owner_is_gone;
+use crate::session::{Ending, EndingReason, Exit, Recovery, WorktreeOutcome};
+use crate::{Batch, Session, SessionId, Store, StoreError, Time};
+
+/// How often a claim starts over after a lost race before it gives up.
+const CLAIM_ATTEMPTS: usize = 100;
+
+/// Says in every record that is still active that it is being ended, all in one commit. A claim that
+/// somebody made before stands. Returns the records as they are then, in the order asked for, without
+/// those that do not exist.
+pub async fn claim_ending(
+    store: &dyn Store,
+    ids: &[SessionId],
+    reason: EndingReason,
+    by: &str,
+    now: Time,
+) -> Result<Vec<Session>, StoreError> {
+    let mut attempt = 1;
+    loop {
+        let mut sessions = Vec::new();
+        let mut claimed = Vec::new();
+        let mut batch = Batch::new();
+        for id in ids {
+            let Some(mut session) = store.load(id).await? else { continue };
+            if session.status.is_active() && session.ending.is_none() {
+                let (by, extra) = (by.to_owned(), serde_json::Map::new());
+                session.ending = Some(Ending { reason, by, at: now, extra });
+                batch = batch.replace(session.clone());
+                claimed.push(sessions.len());
+            }
+            sessions.push(session);
+        }
+        match store.commit(batch).await {
+            Ok(committed) => {
+                claimed.into_iter().for_each(|index| sessions[index].revision = committed.revision);
+                return Ok(sessions);
+            }
+            Err(StoreError::Conflict { .. }) if attempt < CLAIM_ATTEMPTS => attempt += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
 
 /// Records how the session ended, unless an end is recorded already. Whoever said first that it is being
 /// ended decides what it is remembered for; `ending` counts where nobody did. An orphan's worktree is left
 /// to the next recovery. Says whether there is anything to write.
-pub(crate) fn record_outcome(
+pub fn record_outcome(
     session: &mut Session,
     exit: Exit,
     ending: Option<EndingReason>,
@@ -18,13 +58,12 @@ pub(crate) fn record_outcome(
     let reason = session.ending.as_ref().map(|ending| ending.reason).or(ending);
     session.finish(exit.because(reason), finished_at);
     if reason == Some(EndingReason::OwnerDead) && session.recovery.is_none() {
-        let evidence =
-            session.owner.as_ref().map(|owner| format!("its owner, process {}, is gone", owner.pid));
         session.recovery = Some(Recovery {
             cause: "owner_dead".to_owned(),
-            evidence,
+            evidence: Some(owner_is_gone(session)),
             rescue_ref: None,
             worktree: session.worktree.as_ref().map(|_| WorktreeOutcome::Pending),
+            error: None,
             extra: serde_json::Map::new(),
         });
     }
@@ -33,10 +72,8 @@ pub(crate) fn record_outcome(
 
 #[cfg(test)]
 mod tests {
-    use sexton_core::session::Ending;
-    use sexton_core::{Host, SessionId, Status};
-
     use super::*;
+    use crate::{Host, Status};
 
     fn running() -> Session {
         let host = Host { machine_id: "m".into(), hostname: "h".into() };

@@ -1,0 +1,71 @@
+//! Taking sessions over whose owner died.
+
+use super::act::Run;
+use super::case::Case;
+use super::ground::RecoverError;
+use super::plan::Step;
+use crate::store::update_session;
+use crate::{Liveness, ProcessIdentity, Session};
+
+/// Tells a supervisor to read its record again.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const SIGUSR1: i32 = 10;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const SIGUSR1: i32 = 30;
+
+/// Gives every session that is to be adopted its new owner, and tells its supervisor. Where that is gone,
+/// another is started.
+pub(super) async fn adopt(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
+    for case in cases.iter_mut().filter(|case| case.goes_on()) {
+        let Some(owner) = case.decision.steps.iter().find_map(|step| match step {
+            Step::Adopt(owner) => Some(owner.clone()),
+            _ => None,
+        }) else {
+            continue;
+        };
+        adopt_one(run, case, owner).await?;
+    }
+    Ok(())
+}
+
+async fn adopt_one(
+    run: &Run<'_>,
+    case: &mut Case,
+    owner: Option<ProcessIdentity>,
+) -> Result<(), RecoverError> {
+    let orphaned_by = case.session.owner.clone();
+    let mut adopted = false;
+    // One of two wins: who has begun to end it, or who adopts it.
+    let session = update_session(run.ground.store, &case.session.id, |session| {
+        adopted = session.status.is_active() && session.ending.is_none() && session.owner == orphaned_by;
+        if adopted {
+            session.owner.clone_from(&owner);
+        }
+        adopted
+    });
+    match session.await? {
+        Some(session) if adopted => {
+            case.session = session;
+            if let Err(why) = tell_supervisor(run, &case.session).await {
+                case.failure = Some(why);
+            }
+        }
+        _ => case.overtaken = true,
+    }
+    Ok(())
+}
+
+async fn tell_supervisor(run: &Run<'_>, session: &Session) -> Result<(), String> {
+    if let Some(supervisor) = &session.supervisor {
+        match run.ground.probe.signal(supervisor, SIGUSR1).await {
+            Ok(Liveness::Alive) => return Ok(()),
+            Ok(Liveness::Gone | Liveness::Reused) => {}
+            Ok(Liveness::Unknown(why)) => return Err(format!("its supervisor cannot be told: {why}")),
+            Err(error) => return Err(format!("its supervisor cannot be told: {error}")),
+        }
+    }
+    run.ground
+        .premises
+        .supervise_again(session)
+        .map_err(|error| format!("no supervisor could be started for it: {error}"))
+}

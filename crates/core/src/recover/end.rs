@@ -1,0 +1,128 @@
+//! Ending what is left of orphans: all of them together, in one grace period.
+
+use std::time::Duration;
+
+use super::act::Run;
+use super::case::Case;
+use super::ground::{Phase, RecoverError};
+use super::plan::Step;
+use super::report::seconds;
+use crate::ProcessIdentity;
+use crate::ending::claim_ending;
+use crate::probe::{EndPolicy, Group};
+use crate::session::EndingReason;
+
+/// What processes are told first.
+const SIGINT: i32 = 2;
+
+/// How long a supervisor may take to record an end after its session's processes are gone: its own wait
+/// for the store, and a little more.
+const SUPERVISOR_WAIT: Duration = Duration::from_secs(4);
+
+/// Who ends a session, as its record says.
+const BY: &str = "recover";
+
+/// Says in the records of living orphans that they are being ended.
+pub(super) async fn claim(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
+    let claims = |case: &Case| case.goes_on() && case.wants(|step| matches!(step, Step::Claim(_)));
+    let ids: Vec<_> = cases.iter().filter(|case| claims(case)).map(|case| case.session.id.clone()).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let claimed = claim_ending(run.ground.store, &ids, EndingReason::OwnerDead, BY, run.now()).await?;
+    for case in cases.iter_mut().filter(|case| claims(case)) {
+        match claimed.iter().find(|session| session.id == case.session.id) {
+            // It was adopted, or ended, a moment ago: that is judged again.
+            Some(session) if !session.status.is_active() || session.owner != case.session.owner => {
+                case.overtaken = true;
+            }
+            Some(session) => case.session = session.clone(),
+            None => case.overtaken = true,
+        }
+    }
+    Ok(())
+}
+
+/// Ends every member of every orphan, and proves them gone. Those that have a living supervisor are then
+/// recorded by it.
+pub(super) async fn end(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
+    let began = run.now();
+    let mut ending = Vec::new();
+    let mut groups = Vec::new();
+    for (index, case) in cases.iter().enumerate().filter(|(_, case)| case.goes_on()) {
+        if let Some(group) = group_to_end(case) {
+            ending.push(index);
+            groups.push(group.clone());
+        }
+    }
+    if groups.is_empty() {
+        return Ok(());
+    }
+    run.progress.begin(Phase::End, groups.len());
+    let reports = run.ground.probe.terminate(&groups, &policy(run, &run.lineage)).await?;
+    for (index, report) in ending.iter().zip(&reports) {
+        let case = &mut cases[*index];
+        case.signalled = !report.signalled.is_empty();
+        case.inside = !report.spared.is_empty();
+        let left: Vec<_> = report
+            .survivors
+            .iter()
+            .map(|survivor| format!("process {} is left: {}", survivor.identity.pid, survivor.why))
+            .collect();
+        if !left.is_empty() {
+            case.failure = Some(left.join("; "));
+        }
+        run.progress.advance();
+    }
+    let recorded: Vec<_> = ending.into_iter().filter(|index| has_supervisor(&cases[*index])).collect();
+    let supervisors: Vec<_> =
+        recorded.iter().filter_map(|index| cases[*index].session.supervisor.clone()).collect();
+    if !supervisors.is_empty() {
+        let ground = run.ground;
+        ground
+            .premises
+            .wait_for_supervisors(ground.probe, &supervisors, SUPERVISOR_WAIT)
+            .map_err(RecoverError::premises("cannot wait for supervisors"))?;
+        ground.premises.commit_exits(ground.store)?;
+        for index in recorded {
+            match ground.store.load(&cases[index].session.id).await? {
+                Some(session) => cases[index].session = session,
+                None => cases[index].overtaken = true,
+            }
+        }
+    }
+    run.report.seconds.end += seconds(began, run.now());
+    Ok(())
+}
+
+/// Whether a living supervisor records the end of this session by itself, now that nobody is left.
+fn has_supervisor(case: &Case) -> bool {
+    let alive = group_to_end(case).is_some_and(|group| group.supervisor.is_some());
+    alive && case.goes_on() && !case.inside
+}
+
+fn group_to_end(case: &Case) -> Option<&Group> {
+    case.decision.steps.iter().find_map(|step| match step {
+        Step::End(group) => Some(group),
+        _ => None,
+    })
+}
+
+fn policy(run: &Run<'_>, spare: &[ProcessIdentity]) -> EndPolicy {
+    EndPolicy {
+        grace: run.policy.stop_grace,
+        first_signal: SIGINT,
+        kill_wait: run.policy.kill_wait,
+        spare: spare.to_vec(),
+    }
+}
+
+/// Ends what was spared of the sessions that this process is itself inside of, but for this process.
+pub(super) async fn end_own_ancestors(run: &Run<'_>, own: &mut [Case]) -> Result<(), RecoverError> {
+    let groups: Vec<_> = own.iter().filter_map(group_to_end).cloned().collect();
+    if !groups.is_empty() {
+        let me = run.lineage.get(..1).unwrap_or_default();
+        run.ground.probe.terminate(&groups, &policy(run, me)).await?;
+    }
+    Ok(())
+}

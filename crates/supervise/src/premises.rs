@@ -1,0 +1,154 @@
+//! The state directory as recovery needs it: exit files, session directories, backups, yards.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sexton_core::recover::Premises;
+use sexton_core::store::{Backup, StoreInfo};
+use sexton_core::{ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time};
+use sexton_durable::replace_file;
+
+use crate::backups::rotate_backups;
+use crate::exit_file::PendingExits;
+use crate::session_dir::SessionDir;
+use crate::wait::{Watched, wait_for_all, watch_process};
+
+/// A state directory.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    path: PathBuf,
+    /// How many backups are kept.
+    backups: usize,
+    /// A yard elsewhere, where one is configured.
+    yard: Option<PathBuf>,
+}
+
+impl StateDir {
+    /// The one at `path`, which keeps `backups` backups. `yard` is where worktrees are made, where that is
+    /// not inside it.
+    pub fn new(path: impl Into<PathBuf>, backups: usize, yard: Option<PathBuf>) -> StateDir {
+        StateDir { path: path.into(), backups, yard }
+    }
+
+    /// Where it keeps its backups.
+    pub fn backup_dir(&self) -> PathBuf {
+        self.path.join("backups")
+    }
+
+    /// Where worktrees are made that nobody chose a place for: one yard for each repository.
+    pub fn yards_dir(&self) -> PathBuf {
+        self.path.join("worktrees")
+    }
+
+    /// Remembers that `store` may have forgotten sessions until `now`, because it is restored or repaired.
+    /// Said before that begins: what was marked before is never a stray from then on.
+    pub fn note_incomplete(store: &StoreInfo, now: Time) -> io::Result<()> {
+        replace_file(&since_file(store), |file| writeln!(file, "{now}"))
+    }
+}
+
+/// The file beside a store that says since when it is complete.
+fn since_file(store: &StoreInfo) -> PathBuf {
+    let mut name = store.path.clone().into_os_string();
+    name.push(".since");
+    PathBuf::from(name)
+}
+
+fn read_dirs(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+impl Premises for StateDir {
+    fn waiting_exits(&self) -> io::Result<BTreeSet<SessionId>> {
+        let exits = PendingExits::of(&self.path);
+        // One that cannot be read says nothing, and nobody waits for it: `doctor` names it.
+        let readable = |id: &SessionId| matches!(exits.load(id), Ok(Some(_)));
+        Ok(exits.list()?.into_iter().filter(readable).collect())
+    }
+
+    fn commit_exits(&self, store: &dyn Store) -> Result<Vec<SessionId>, StoreError> {
+        PendingExits::of(&self.path).commit(store)
+    }
+
+    fn wait_for_supervisors(
+        &self,
+        probe: &dyn ProcessProbe,
+        supervisors: &[ProcessIdentity],
+        limit: Duration,
+    ) -> io::Result<()> {
+        let watches: Vec<_> = supervisors
+            .iter()
+            .filter_map(|supervisor| match watch_process(probe, supervisor) {
+                Watched::Alive(watch) => Some(watch),
+                Watched::Gone | Watched::Unknown(_) => None,
+            })
+            .collect();
+        wait_for_all(&watches, Some(Instant::now() + limit)).map(|_| ())
+    }
+
+    fn supervise_again(&self, session: &Session) -> io::Result<()> {
+        Err(io::Error::other(format!("session {}", session.id)))
+    }
+
+    fn back_up(&self, store: &dyn Store, now: Time) -> Result<Backup, StoreError> {
+        let directory = self.backup_dir();
+        let backup = pollster::block_on(store.backup(&directory, now))?;
+        rotate_backups(&directory, &store.describe().path, self.backups).map_err(|source| {
+            StoreError::Io { action: "cannot remove old backups from", path: directory, source }
+        })?;
+        Ok(backup)
+    }
+
+    fn discard(&self, session: &SessionId) -> io::Result<()> {
+        SessionDir::of(&self.path, session).remove()
+    }
+
+    fn yards(&self) -> io::Result<Vec<PathBuf>> {
+        let mut yards = read_dirs(&self.yards_dir())?;
+        // A configured root holds one folder for each repository, too.
+        if let Some(yard) = &self.yard {
+            yards.extend(read_dirs(yard)?);
+        }
+        Ok(yards)
+    }
+
+    fn complete_since(&self, store: &StoreInfo) -> io::Result<Option<Time>> {
+        match fs::read_to_string(since_file(store)) {
+            Ok(text) => text.trim().parse().map(Some).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_was_restored_is_complete_only_since_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = StoreInfo { backend: "json", path: dir.path().join("s.jsonl"), uuid: None };
+        let state = StateDir::new(dir.path(), 10, None);
+        assert_eq!(state.complete_since(&store).unwrap(), None);
+        let now: Time = "2026-01-02T03:04:05Z".parse().unwrap();
+        StateDir::note_incomplete(&store, now).unwrap();
+        assert_eq!(state.complete_since(&store).unwrap(), Some(now));
+        fs::write(dir.path().join("s.jsonl.since"), "yesterday").unwrap();
+        assert!(state.complete_since(&store).is_err(), "a time that cannot be read is not `never`");
+    }
+}
