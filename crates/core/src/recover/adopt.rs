@@ -18,7 +18,7 @@ const SIGUSR1: i32 = 30;
 pub(super) async fn adopt(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
     for case in cases.iter_mut().filter(|case| case.goes_on()) {
         let Some(owner) = case.decision.steps.iter().find_map(|step| match step {
-            Step::Adopt(owner) => Some(owner.clone()),
+            Step::Adopt(owner) => Some(owner.as_deref().cloned()),
             _ => None,
         }) else {
             continue;

@@ -103,7 +103,7 @@ fn has_supervisor(case: &Case) -> bool {
 
 fn group_to_end(case: &Case) -> Option<&Group> {
     case.decision.steps.iter().find_map(|step| match step {
-        Step::End(group) => Some(group),
+        Step::End(group) => Some(&**group),
         _ => None,
     })
 }

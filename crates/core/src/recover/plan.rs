@@ -96,11 +96,11 @@ pub enum Step {
     /// Commit what its exit file says.
     CommitExit,
     /// Give it this owner.
-    Adopt(Option<ProcessIdentity>),
+    Adopt(Option<Box<ProcessIdentity>>),
     /// Say in the record that it is being ended, and why.
     Claim(EndingReason),
     /// End whoever is left of it, and prove them gone. Holds the command only where that was seen alive.
-    End(Group),
+    End(Box<Group>),
     /// Save what its worktree holds.
     Rescue,
     /// Remove its worktree.
@@ -213,7 +213,7 @@ impl Judged<'_> {
         if session.ending.is_some() {
             return self.left_alone("it is being ended already");
         }
-        let steps = vec![Step::Adopt(adoption.owner.clone())];
+        let steps = vec![Step::Adopt(adoption.owner.clone().map(Box::new))];
         self.with_steps(Verdict::Adopted, Some(Cause::OwnerDead), evidence, steps)
     }
 
@@ -231,7 +231,7 @@ impl Judged<'_> {
             }
             let alive = self.seen.process == Some(Liveness::Alive);
             let process = session.process.clone().filter(|_| alive);
-            steps.push(Step::End(Group { process, ..self.rest() }));
+            steps.push(Step::End(Box::new(Group { process, ..self.rest() })));
         }
         if session.worktree.is_some() {
             steps.extend([Step::Rescue, Step::Remove]);
@@ -267,7 +267,7 @@ impl Judged<'_> {
             if group.process.is_some() && session.ending.is_none() {
                 steps.push(Step::Claim(EndingReason::OwnerDead));
             }
-            steps.push(Step::End(group));
+            steps.push(Step::End(Box::new(group)));
         }
         if session.worktree.is_some() {
             steps.extend([Step::Rescue, Step::Remove]);

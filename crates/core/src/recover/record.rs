@@ -34,7 +34,7 @@ pub(super) async fn commit(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), 
                 }
             }
             Err(StoreError::Conflict { .. } | StoreError::Transition { .. }) => {
-                one_by_one(run, chunk).await?
+                one_by_one(run, chunk).await?;
             }
             Err(error) => return Err(error.into()),
         }
