@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `docs`, `audit`, `bench`.
+//! The project's own commands: `cargo xtask test`, `tidy`, `docs`, `audit`, `bench`, `dist`.
 //!
 //! Architecture invariant: what CI checks is decided here and nowhere else, so that a developer's machine
 //! and CI never disagree. Nothing in here is part of the product.
@@ -6,6 +6,7 @@
 
 mod audit;
 mod bench;
+mod dist;
 mod docs;
 mod steps;
 mod test;
@@ -44,6 +45,8 @@ enum Task {
     /// Measure, and write docs/benchmarks.md
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Build the program as it is meant to be given to people
+    Dist,
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Docs(arguments) => docs::run(&arguments),
         Task::Audit => audit::run(),
         Task::Bench(bench) => bench::run(&bench),
+        Task::Dist => dist::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

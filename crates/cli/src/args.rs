@@ -54,6 +54,16 @@ pub enum Command {
     Register(commands::register::RegisterArgs),
     /// Record the end of a registered session
     Finish(commands::finish::FinishArgs),
+    /// Put everything in order after a crash
+    Recover(commands::recover::RecoverArgs),
+    /// Let old finished records go
+    Prune(commands::prune::PruneArgs),
+    /// Settle sessions that nobody can judge, on your word
+    Forget(commands::forget::ForgetArgs),
+    /// Find and bring back saved work
+    Rescue(commands::rescue::RescueArgs),
+    /// See and remove the worktrees that Sexton made
+    Worktree(commands::worktree::WorktreeArgs),
     /// Back the store up
     Backup(commands::backup::BackupArgs),
     /// Bring the records of a backup back
@@ -62,6 +72,8 @@ pub enum Command {
     Migrate(commands::migrate::MigrateArgs),
     /// Check the store and its surroundings
     Doctor(commands::doctor::DoctorArgs),
+    /// Print numbers for Prometheus
+    Metrics(commands::metrics::MetricsArgs),
     /// Show which backends are linked in
     Backends(commands::backends::BackendsArgs),
     /// Show every setting and where it came from

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use sexton_core::config::Config;
 use sexton_core::plugin::{Registry, StoreOptions, StorePlugin};
 use sexton_core::store::Access;
-use sexton_core::{ProcessProbe, Store, StoreError, Time};
-use sexton_supervise::PendingExits;
+use sexton_core::worktree::WorktreeOptions;
+use sexton_core::{ProcessProbe, Store, StoreError, Time, WorktreeCleaner};
+use sexton_supervise::{PendingExits, StateDir};
 
 use crate::args::GlobalArgs;
 use crate::failure::Failure;
@@ -117,6 +118,18 @@ impl<'a> Context<'a> {
     /// Opens the configured probe.
     pub fn open_probe(&self) -> Result<Box<dyn ProcessProbe>, Failure> {
         Ok(self.registry.open_probe(&self.config.probe.value)?)
+    }
+
+    /// Opens the worktree cleaner; `None` in a build without one.
+    pub fn find_cleaner(&self) -> Option<Box<dyn WorktreeCleaner>> {
+        let options = WorktreeOptions { rescue_ignored: self.config.rescue_ignored.value.0 };
+        self.registry.open_cleaner(&options).ok()
+    }
+
+    /// The state directory, as recovery needs it.
+    pub fn premises(&self) -> Result<StateDir, Failure> {
+        let config = &self.config;
+        Ok(StateDir::new(self.state_dir(), config.backup_keep.value, config.worktree_root.value.0.clone()))
     }
 
     /// Where trust in repositories is remembered.

@@ -4,8 +4,9 @@ use std::error::Error;
 
 use sexton_core::config::ConfigError;
 use sexton_core::plugin::PluginError;
+use sexton_core::recover::RecoverError;
 use sexton_core::session::FindError;
-use sexton_core::{ProbeError, StoreError};
+use sexton_core::{ProbeError, StoreError, WorktreeError};
 use sexton_supervise::StopError;
 
 /// An exit code. Those of the contract have names; `run` and `wait` also pass on their command's.
@@ -96,6 +97,27 @@ pub fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     message.replace('\n', " ")
+}
+
+impl From<RecoverError> for Failure {
+    fn from(error: RecoverError) -> Failure {
+        match error {
+            RecoverError::Store(error) => error.into(),
+            RecoverError::Probe(error) => error.into(),
+            other @ RecoverError::Premises { .. } => Failure::of(Exit::FAILED, &other, None),
+        }
+    }
+}
+
+impl From<WorktreeError> for Failure {
+    fn from(error: WorktreeError) -> Failure {
+        let hint = match &error {
+            WorktreeError::NoRescue { .. } => Some("`sexton rescue list` shows which there are"),
+            WorktreeError::CannotRestore { .. } => Some("`--into DIR` puts it somewhere else"),
+            _ => None,
+        };
+        Failure::of(Exit::FAILED, &error, hint)
+    }
 }
 
 impl From<StoreError> for Failure {

@@ -8,7 +8,7 @@ use std::io;
 use rusqlite::{Connection, ErrorCode};
 use sexton_core::StoreError;
 use sexton_core::store::{Access, Damage, Durability};
-use sexton_durable::{FileStamp, Mark};
+use sexton_durable::{FileStamp, Mark, sync_parent};
 
 use crate::broken::{Broken, load_wal};
 use crate::connection::{Link, Mode};
@@ -153,6 +153,11 @@ fn look(files: &Files, purpose: Purpose, mark: Option<&Mark>, ground: Ground) ->
         mode = shared;
         link = Link::open(files, mode)?;
         Meta::load(&link).map_err(|error| Fault::of("cannot read", &files.db, error))?;
+        // The log is new, and its name must be as durable as the first commit in it. SQLite itself would
+        // sync the directory again in every process that commits, so ours is built not to.
+        if purpose.durability == Durability::Power {
+            sync_parent(&files.db).map_err(|source| failed("cannot sync the directory of", &files.db, source))?;
+        }
     }
     require_writable(files, &link, mode)?;
     if ground.has_moved(files)? {

@@ -17,7 +17,7 @@ use crate::rebuild::{self, Content};
 use crate::rows::Row;
 use crate::store::SqliteStore;
 use crate::view::{View, examine_deeply};
-use crate::write::write;
+use crate::write::{LOG_PAGES, write};
 
 /// Sets the damaged files aside and goes on with what can be read. Does nothing to a sound store.
 pub(crate) fn repair(store: &SqliteStore, now: Time) -> Result<RepairReport, StoreError> {
@@ -55,7 +55,7 @@ pub(crate) fn restore(store: &SqliteStore, backup: &[Row], now: Time) -> Result<
     }
     drop(lock);
     let restored = std::cell::Cell::new(Restored { restored: 0, kept: 0 });
-    write(store, |_, live, link| {
+    write(store, LOG_PAGES, |_, live, link| {
         let (meta, done) = restore_in_place(files, link, backup)?;
         live.require_progress(meta.seq)?;
         restored.set(done);

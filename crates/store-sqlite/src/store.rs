@@ -143,7 +143,9 @@ impl Store for SqliteStore {
             let seq = |link: &Connection| Ok(require_meta(link, &self.files)?.seq);
             return Ok(Committed { revision: self.read(seq, |broken| Err(broken.refusal(&self.files)))? });
         }
-        write::write(self, |lock, live, link| commit::apply(lock, &self.files, live, link, &batch))
+        write::write(self, write::log_limit(&batch), |lock, live, link| {
+            commit::apply(lock, &self.files, live, link, &batch)
+        })
     }
 
     async fn lock(&self, name: &LockName, wait: Duration) -> Result<LockGuard, StoreError> {

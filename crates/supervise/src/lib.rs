@@ -30,6 +30,6 @@ pub use platform::SignalPipe;
 pub use premises::StateDir;
 pub use session_dir::SessionDir;
 pub use shim::{is_shim, shim_main};
-pub use start::{StartError, Started, start};
+pub use start::{Shim, StartError, Started, start};
 pub use stop::{StopError, StopPolicy, Stopped, stop_sessions};
 pub use wait::{ProcessWatch, Watched, wait_for_all, watch_process};

@@ -1,6 +1,7 @@
 //! What the starter tells the shim: everything it needs, so that the shim parses no argument and reads no
 //! configuration.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub struct Plan {
     pub stop_grace: Duration,
     /// How long the command may run.
     pub timeout: Option<Duration>,
+    /// Whether it has a worktree, which goes with it where nothing in it is worth keeping.
+    pub worktree: bool,
     /// What to run when the session has ended.
     pub notify: Option<OsText>,
     /// How the processes are held together.
@@ -56,6 +59,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What tells a program of the session where the session is recorded.
+    pub(crate) fn whereabouts(&self) -> [(OsString, OsString); 2] {
+        let state_dir = self.state_dir.clone().into_os_string();
+        [("SEXTON_STORE".into(), self.store_url.clone().into()), ("SEXTON_STATE_DIR".into(), state_dir)]
+    }
+
     /// What a commit must survive.
     pub fn durability(&self) -> Durability {
         if self.power_safe { Durability::Power } else { Durability::Process }

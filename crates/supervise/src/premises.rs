@@ -22,7 +22,7 @@ pub struct StateDir {
     path: PathBuf,
     /// How many backups are kept.
     backups: usize,
-    /// A yard elsewhere, where one is configured.
+    /// The yard, where one is configured.
     yard: Option<PathBuf>,
 }
 
@@ -119,10 +119,7 @@ impl Premises for StateDir {
 
     fn yards(&self) -> io::Result<Vec<PathBuf>> {
         let mut yards = read_dirs(&self.yards_dir())?;
-        // A configured root holds one folder for each repository, too.
-        if let Some(yard) = &self.yard {
-            yards.extend(read_dirs(yard)?);
-        }
+        yards.extend(self.yard.clone());
         Ok(yards)
     }
 

@@ -1,4 +1,7 @@
 //! The starter's side: executes the shim, records the session, and only then lets the command run.
+//!
+//! Executing a program takes longer than anything else here, so the shim is executed first ([`Shim::execute`])
+//! and finds out what to do when the starter knows. A shim that is never told makes nothing and leaves.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use sexton_core::probe::COOKIE;
 use sexton_core::session::Log;
-use sexton_core::{Batch, Session, Status, Store, StoreError, Time};
+use sexton_core::{Batch, Session, SessionId, Status, Store, StoreError, Time};
 
 use crate::control::{Control, FromShim, FromStarter, Ready};
 use crate::plan::Plan;
@@ -43,15 +46,6 @@ pub enum StartError {
     /// The session could not be recorded, so it was not started.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its directory could not be made.
-    #[error("cannot make {}", .path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
 }
 
 impl StartError {
@@ -66,30 +60,71 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// Starts `session` as `plan` says. Returns once its command really runs.
+/// A shim that was executed and waits to be told what to do. Dropping it sends it away.
+pub struct Shim {
+    // Dropped in this order: the shim leaves when the channel closes, and is reaped then.
+    control: Option<Control>,
+    process: Option<Child>,
+}
+
+impl Shim {
+    /// Executes this very program as the shim of `session`, with its cookie. `stdin` is what the command
+    /// will read; the shim lets go of it. `/proc/self/exe` is the program that runs, even where its file was
+    /// replaced meanwhile.
+    pub fn execute(session: &SessionId, stdin: Stdio) -> Result<Shim, StartError> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let process = Command::new(this_program()?)
+            .arg(SHIM_WORD)
+            .arg(session.as_str())
+            .env(COOKIE, session.as_str())
+            // It is nobody's occupant, however long it lives.
+            .current_dir("/")
+            .stdin(stdin)
+            .stdout(OwnedFd::from(theirs))
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Shim { control: Some(Control::over(ours)), process: Some(process) })
+    }
+}
+
+/// This very program, even where its file was replaced meanwhile.
+pub(crate) fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        // Its gate never opens now, and it tidies up after itself.
+        self.control = None;
+        if let Some(mut process) = self.process.take() {
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Starts `session` as `plan` says, under a `shim` that was executed for it. Returns once its command really
+/// runs.
 ///
-/// `open_store` is called while the shim starts up. `stdin` is what the command reads; the shim lets go
-/// of it. `clock` is read when the record is about to be written.
+/// `open_store` is called while the shim prepares the command. `clock` is read when the record is about to be
+/// written.
 pub async fn start(
     open_store: impl FnOnce() -> Result<Box<dyn Store>, StoreError>,
     session: Session,
     plan: &Plan,
-    stdin: Stdio,
+    mut shim: Shim,
     clock: fn() -> Time,
 ) -> Result<Started, StartError> {
-    let directory = SessionDir::of(&plan.state_dir, &plan.session);
-    let no_directory = |source| StartError::Directory { path: directory.path().to_owned(), source };
-    directory.create().map_err(no_directory)?;
-    let (mut shim, mut control) = execute_shim(plan, stdin)?;
-    let recorded = record_and_run(open_store, session, plan, &mut control, clock).await;
-    match recorded {
-        Ok(session) => Ok(Started { session, shim }),
+    let mut control = shim.control.take().ok_or_else(|| StartError::shim("it was told already"))?;
+    let session = match record_and_run(open_store, session, plan, &mut control, clock).await {
+        Ok(session) => session,
         Err(error) => {
-            // The channel closes, the gate never opens, and the shim leaves, tidying up after itself.
             drop(control);
-            let _ = shim.wait();
-            Err(error)
+            return Err(error);
         }
+    };
+    match shim.process.take() {
+        Some(process) => Ok(Started { session, shim: process }),
+        None => Err(StartError::shim("it was told already")),
     }
 }
 
@@ -114,7 +149,11 @@ async fn record_and_run(
         _ => return Err(StartError::shim("it ended before the command was ready")),
     };
     fill_in(&mut session, plan, ready, clock());
-    match store.commit(Batch::new().insert(session.clone())).await {
+    // With a worktree it was recorded before that was made; whoever changed the record since has won.
+    let recorded = session.revision > 0;
+    let batch = Batch::new();
+    let batch = if recorded { batch.replace(session.clone()) } else { batch.insert(session.clone()) };
+    match store.commit(batch).await {
         Ok(committed) => session.revision = committed.revision,
         Err(error) => {
             // A failed commit means "unknown": the shim makes sure that no record says that it runs.
@@ -122,12 +161,8 @@ async fn record_and_run(
             return Err(error.into());
         }
     }
-    if let Some(uuid) = store.describe().uuid {
-        let directory = SessionDir::of(&plan.state_dir, &plan.session);
-        let unmarked = |source| StartError::Directory { path: directory.path().to_owned(), source };
-        directory.mark(&uuid, &plan.session).map_err(unmarked)?;
-    }
     control.send(&FromStarter::Recorded)?;
+    mark_directory(store.as_ref(), plan);
     match control.receive()? {
         Some(FromShim::Executed) => Ok(session),
         Some(FromShim::NotExecuted { errno, doing }) => Err(StartError::NotExecuted { doing, errno }),
@@ -149,21 +184,10 @@ fn fill_in(session: &mut Session, plan: &Plan, ready: Ready, now: Time) {
     });
 }
 
-/// Executes this very program as the shim, with the new session's cookie. `/proc/self/exe` is the program
-/// that runs, even where its file was replaced meanwhile.
-fn execute_shim(plan: &Plan, stdin: Stdio) -> io::Result<(Child, Control)> {
-    let (ours, theirs) = UnixStream::pair()?;
-    let program =
-        if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
-    let child = Command::new(program)
-        .arg(SHIM_WORD)
-        .arg(plan.session.as_str())
-        .env(COOKIE, plan.session.as_str())
-        .env("SEXTON_STORE", &plan.store_url)
-        .env("SEXTON_STATE_DIR", &plan.state_dir)
-        .stdin(stdin)
-        .stdout(OwnedFd::from(theirs))
-        .stderr(Stdio::null())
-        .spawn()?;
-    Ok((child, Control::over(ours)))
+/// Says in the session's directory which store knows it, while the command is being executed. A directory
+/// that could not be marked is never taken for a stray, so nobody has to hear of it.
+fn mark_directory(store: &dyn Store, plan: &Plan) {
+    if let Some(uuid) = store.describe().uuid {
+        let _ = SessionDir::of(&plan.state_dir, &plan.session).mark(&uuid, &plan.session);
+    }
 }

@@ -8,6 +8,7 @@ mod machine;
 mod measure;
 mod pueue;
 mod report;
+mod run;
 mod store;
 mod table;
 mod worker;
@@ -21,11 +22,14 @@ use crate::Result;
 pub(crate) enum Bench {
     /// What records cost: commits, listings, many writers
     Store,
+    /// What sessions cost: starting, output, idle supervisors, stopping
+    Run,
 }
 
 /// Measures, prints the table, and writes it into docs/benchmarks.md.
 pub(crate) fn run(bench: &Bench) -> Result {
     match bench {
         Bench::Store => store::run(),
+        Bench::Run => run::run(),
     }
 }

@@ -106,6 +106,12 @@ fn multiply_task(state: &mut Value, count: usize) -> Result {
     Ok(())
 }
 
+/// How many tasks of a state have not ended; a task's status is its name, with more below it.
+fn count_unfinished(state: &Value) -> usize {
+    let tasks = state["tasks"].as_object().into_iter().flat_map(|tasks| tasks.values());
+    tasks.filter(|task| task["status"].get("Done").is_none()).count()
+}
+
 impl Daemon<'_> {
     /// A client of this daemon, with so small an environment that it is no burden to its tasks.
     pub(super) fn client(&self, arguments: &[&str]) -> Command {
@@ -121,9 +127,18 @@ impl Daemon<'_> {
     }
 
     fn count_tasks(&self) -> Result<usize> {
-        let output = self.client(&["status", "--json"]).output()?;
-        let state: Value = serde_json::from_slice(&output.stdout)?;
+        let state = self.load_state()?;
         Ok(state["tasks"].as_object().map_or(0, serde_json::Map::len))
+    }
+
+    /// Waits until every task has ended. Its own `wait` looks every two seconds only.
+    pub(super) fn settle(&self) -> Result {
+        wait_until("a task of pueue does not end", || Ok(count_unfinished(&self.load_state()?) == 0))
+    }
+
+    fn load_state(&self) -> Result<Value> {
+        let output = self.client(&["status", "--json"]).output()?;
+        Ok(serde_json::from_slice(&output.stdout)?)
     }
 
     /// Ends the daemon in its own way, so that its state is on disk.
@@ -168,5 +183,12 @@ mod tests {
             json!({"0": {"id": 0, "command": command}, "1": {"id": 1, "command": command}, "2": {"id": 2, "command": command}})
         );
         assert!(multiply_task(&mut json!({"tasks": {}}), 3).is_err());
+    }
+
+    #[test]
+    fn only_a_task_that_is_done_has_ended() {
+        let done = json!({"status": {"Done": {"result": "Success"}}});
+        let state = json!({"tasks": {"0": done, "1": {"status": {"Running": {}}}, "2": {"status": "Locked"}}});
+        assert_eq!(count_unfinished(&state), 2);
     }
 }

@@ -14,8 +14,8 @@ use super::pueue::Pueue;
 use super::report;
 use super::table::{Figure, Goal, Row, render};
 use super::worker::Worker;
-use crate::Result;
-use crate::workspace::{self, target_dir};
+use crate::workspace::target_dir;
+use crate::{Result, dist};
 
 const SMALL: usize = 100;
 const LARGE: usize = 10_000;
@@ -45,13 +45,12 @@ struct Bench {
 
 /// Measures, prints, and writes docs/benchmarks.md.
 pub(super) fn run() -> Result {
-    let built = workspace::build(&["build", "--release", "--package", "sexton", "--bin", "sexton"])?;
-    let sexton = built.into_iter().find(|program| program.name == "sexton").ok_or("cargo built no sexton")?;
+    let sexton = dist::build()?;
     let (worker, pueue) = (Worker::build()?, Pueue::require()?);
     fs::create_dir_all(target_dir())?;
     let directory = TempDir::with_prefix_in("bench-", target_dir())?;
     let machine = describe(directory.path())?;
-    let bench = Bench { sexton: sexton.path, worker, pueue, directory };
+    let bench = Bench { sexton, worker, pueue, directory };
     bench.populate()?;
     let rows = [bench.commits()?, bench.listings()?, bench.throughput()?].concat();
     let versions = format!("{}, {}", first_line(&bench.sexton, &["--version"])?, bench.pueue.version()?);
@@ -65,7 +64,8 @@ fn section(machine: &str, versions: &str, rows: &[Row]) -> String {
 
 `cargo xtask bench store` on {machine} {versions}.
 
-Medians of runs in turns. A commit is the mean of one insertion and one replacement of a record as `run`
+Medians of runs in turns, with the quarters between which the middle half lies; the program is the one of
+`cargo xtask dist`. A commit is the mean of one insertion and one replacement of a record as `run`
 writes it, durable against a power cut; the bare write appends the same bytes to a file in the same directory.
 Programs are timed from before they are started until they are reaped, their output going nowhere. A task of
 pueue carries the environment it was added with; here that is two variables, so a real listing of it is slower.

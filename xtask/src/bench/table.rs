@@ -3,20 +3,31 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::measure::Timing;
+
 /// Something measured.
 #[derive(Clone, Copy)]
 pub(super) enum Figure {
-    /// How long something took.
-    Time(Duration),
+    /// How long something took, each time.
+    Time(Timing),
+    /// How long something took, once or in all.
+    Once(Duration),
     /// How often something happened in a second.
     PerSecond(f64),
+    /// How often something happened.
+    Count(u32),
+    /// How much memory.
+    Kibibytes(f64),
 }
 
 impl Figure {
     fn value(self) -> f64 {
         match self {
-            Figure::Time(time) => time.as_secs_f64(),
+            Figure::Time(timing) => timing.median.as_secs_f64(),
+            Figure::Once(time) => time.as_secs_f64(),
             Figure::PerSecond(rate) => rate,
+            Figure::Count(count) => count.into(),
+            Figure::Kibibytes(size) => size,
         }
     }
 }
@@ -24,8 +35,11 @@ impl Figure {
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Figure::Time(time) => write!(f, "{:.2} ms", time.as_secs_f64() * 1e3),
+            Figure::Time(timing) => timing.fmt(f),
+            Figure::Once(time) => write!(f, "{:.2} s", time.as_secs_f64()),
             Figure::PerSecond(rate) => write!(f, "{rate:.0} /s"),
+            Figure::Count(count) => count.fmt(f),
+            Figure::Kibibytes(size) => write!(f, "{size:.0} KiB"),
         }
     }
 }
@@ -37,6 +51,8 @@ pub(super) enum Goal {
     AtMost(f64),
     /// No smaller than this.
     AtLeast(f64),
+    /// No ratio: the figure itself, no larger than the one it is compared with.
+    Within,
     /// Reported beside the others, and not judged.
     None,
 }
@@ -57,15 +73,25 @@ pub(super) struct Row {
 impl Row {
     fn cells(&self) -> [String; 6] {
         let ratio = self.ours.value() / self.theirs.value();
+        let [ours, theirs] = [self.ours, self.theirs].map(|figure| figure.to_string());
         let verdict = |met| if met { "met" } else { "**missed**" }.to_owned();
         let (goal, verdict) = match self.goal {
-            Goal::AtMost(limit) => (format!("≤ {limit:.1}×"), verdict(ratio <= limit)),
-            Goal::AtLeast(limit) => (format!("≥ {limit:.1}×"), verdict(ratio >= limit)),
+            // Two digits only where they say something: 2.0, 1.05.
+            Goal::AtMost(limit) => (format!("≤ {}×", trimmed(limit)), verdict(ratio <= limit)),
+            Goal::AtLeast(limit) => (format!("≥ {}×", trimmed(limit)), verdict(ratio >= limit)),
+            Goal::Within => {
+                let met = verdict(self.ours.value() <= self.theirs.value());
+                return [self.what.clone(), ours, String::new(), String::new(), format!("≤ {theirs}"), met];
+            }
             Goal::None => (String::new(), String::new()),
         };
-        let [ours, theirs] = [self.ours, self.theirs].map(|figure| figure.to_string());
         [self.what.clone(), ours, theirs, format!("{ratio:.2}×"), goal, verdict]
     }
+}
+
+fn trimmed(limit: f64) -> String {
+    let text = format!("{limit:.2}");
+    text.strip_suffix('0').unwrap_or(&text).to_owned()
 }
 
 /// The rows as a Markdown table, aligned so that it reads as well without being rendered.
@@ -84,7 +110,7 @@ mod tests {
     use super::*;
 
     fn row(ours: u64, theirs: u64, goal: Goal) -> Row {
-        let time = |millis| Figure::Time(Duration::from_millis(millis));
+        let time = |millis| Figure::Time(Timing::of(vec![Duration::from_millis(millis)]));
         Row { what: "a commit".into(), ours: time(ours), theirs: time(theirs), goal }
     }
 
@@ -96,6 +122,8 @@ mod tests {
         assert_eq!(verdict(row(8, 10, Goal::AtLeast(0.8))), "met");
         assert_eq!(verdict(row(7, 10, Goal::AtLeast(0.8))), "**missed**");
         assert_eq!(verdict(row(7, 10, Goal::None)), "");
+        assert_eq!(verdict(row(10, 10, Goal::Within)), "met");
+        assert_eq!(verdict(row(11, 10, Goal::Within)), "**missed**");
     }
 
     #[test]
@@ -108,10 +136,10 @@ mod tests {
         };
         let table = render(&[row(3, 2, Goal::AtMost(2.0)), rate]);
         let expected = "\
-| what         | sexton  | against | ratio | goal   |     |
-| ------------ | ------- | ------- | ----- | ------ | --- |
-| a commit     | 3.00 ms | 2.00 ms | 1.50× | ≤ 2.0× | met |
-| many writers | 900 /s  | 1000 /s | 0.90× |        |     |
+| what         | sexton              | against             | ratio | goal   |     |
+| ------------ | ------------------- | ------------------- | ----- | ------ | --- |
+| a commit     | 3.00 ms (3.00–3.00) | 2.00 ms (2.00–2.00) | 1.50× | ≤ 2.0× | met |
+| many writers | 900 /s              | 1000 /s             | 0.90× |        |     |
 ";
         assert_eq!(table, expected);
     }

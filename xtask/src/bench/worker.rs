@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::measure::median;
+use super::measure::Timing;
 use crate::Result;
 use crate::steps::shown;
 use crate::workspace;
@@ -15,14 +15,14 @@ pub(super) struct Worker {
     program: PathBuf,
 }
 
-/// The median time of one commit, and of what it is compared with.
+/// The time of one commit, and of what it is compared with.
 pub(super) struct CommitTimes {
     /// Bare write and fdatasync of the same bytes.
-    pub(super) bare: Duration,
+    pub(super) bare: Timing,
     /// A commit to the small store.
-    pub(super) small: Duration,
+    pub(super) small: Timing,
     /// A commit to the large store.
-    pub(super) large: Duration,
+    pub(super) large: Timing,
 }
 
 impl Worker {
@@ -68,7 +68,8 @@ impl Worker {
         let turns = turns.to_string();
         let output = self.output(&["commits", small, large, &bare.to_string_lossy(), &turns])?;
         let samples: Vec<[u64; 3]> = serde_json::from_str(&output)?;
-        let times = |column: usize| median(samples.iter().map(|s| Duration::from_nanos(s[column])).collect());
+        let nanos = |column: usize| samples.iter().map(move |s| Duration::from_nanos(s[column]));
+        let times = |column: usize| Timing::of(nanos(column).collect());
         Ok(CommitTimes { bare: times(0), small: times(1), large: times(2) })
     }
 

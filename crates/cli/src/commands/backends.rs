@@ -72,7 +72,9 @@ fn backends(registry: &Registry) -> Vec<Backend> {
         kind: "worktree",
         name: plugin.name,
         summary: plugin.summary,
-        trouble: (plugin.open)(&WorktreeOptions { rescue_ignored: true }).err().map(|error| error.to_string()),
+        trouble: (plugin.open)(&WorktreeOptions { rescue_ignored: true })
+            .err()
+            .map(|error| error.to_string()),
     });
     stores.chain(probes).chain(worktrees).collect()
 }

@@ -7,10 +7,15 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod finish;
+pub mod forget;
 pub mod logs;
+pub mod metrics;
 pub mod migrate;
+pub mod prune;
 pub mod ps;
+pub mod recover;
 pub mod register;
+pub mod rescue;
 pub mod restore;
 pub mod run;
 pub mod schema;
@@ -18,6 +23,7 @@ pub mod show;
 pub mod stop;
 pub mod trust;
 pub mod wait;
+pub mod worktree;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
@@ -44,6 +50,12 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
         Command::Show(args) => show::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Register(args) => register::run(args, &mut Context::load(&global, screen)?).await,
         Command::Finish(args) => finish::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Recover(args) => recover::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Prune(args) => prune::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Forget(args) => forget::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Rescue(args) => rescue::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Worktree(args) => worktree::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Metrics(_) => metrics::run(&mut Context::load(&global, screen)?).await,
         Command::Backup(args) => backup::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Restore(args) => restore::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Migrate(args) => migrate::run(&args, &mut Context::load(&global, screen)?).await,

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
 use rustix::process::Signal;
 use sexton_core::config::{ByteSize, SettingValue};
 use sexton_core::duration::parse_duration;
@@ -17,7 +16,7 @@ use sexton_core::session::OnOwnerDeath;
 use sexton_core::store::{Access, Durability};
 use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId};
 use sexton_supervise::{
-    Plan, SessionDir, SignalPipe, StartError, Started, Watched, Woken, start, watch_process,
+    Plan, SessionDir, Shim, SignalPipe, StartError, Started, Watched, Woken, start, watch_process,
 };
 
 use crate::context::Context;
@@ -27,6 +26,8 @@ use crate::host::this_host;
 use crate::labels::Labels;
 use crate::outputs::Outputs;
 use crate::owner::{find_enclosing_owner, require_owner};
+use crate::planting::{Wish, plant};
+use crate::recovery::now;
 
 /// Start a session.
 #[derive(Args)]
@@ -35,6 +36,7 @@ Examples:
   sexton run -- claude -p 'fix the tests'            shows its output, exits with its code
   sexton run -d --name nightly -- ./agent.sh         returns at once, prints the id
   sexton run -d --timeout 30m --ticket T-12 -- codex exec 'work on T-12'
+  sexton run -d --worktree -- claude -p 'try it'      in a git worktree and branch of its own
   sexton run --owner-pid $$ -d -- ./worker           ends when this shell does")]
 pub struct RunArgs {
     /// Return once it runs, and print its id
@@ -43,6 +45,15 @@ pub struct RunArgs {
     /// Run it there instead of here
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
+    /// Give it a git worktree of its own
+    #[arg(short, long)]
+    worktree: bool,
+    /// The branch to make for the worktree [default: sexton/<id>]
+    #[arg(long, value_name = "BRANCH", requires = "worktree")]
+    branch: Option<String>,
+    /// Where the branch begins [default: HEAD]
+    #[arg(long, value_name = "REF", requires = "worktree")]
+    base: Option<String>,
     /// Add to its environment (repeatable)
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = variable_parser())]
     env: Vec<(OsString, OsString)>,
@@ -111,30 +122,67 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 /// Starts the session, and in the foreground stays with it.
 pub async fn run(args: RunArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let probe = context.open_probe()?;
     let detach = args.detach;
-    let (session, plan) = prepare(args, probe.as_ref(), context).await?;
-    let open_store = context.writable_store()?;
+    let id = SessionId::random();
+    // Before anything is looked at: it takes longest, and does nothing until it is told what.
     let stdin = if detach { Stdio::null() } else { Stdio::inherit() };
-    let started = start(open_store, session, &plan, stdin, || Timestamp::now().into()).await;
-    let started = match started {
-        Ok(started) => started,
-        Err(error) => return Err(start_failure(error, &plan)),
+    let shim = Shim::execute(&id, stdin).map_err(|error| Failure::new(crate::failure::chain(&error)))?;
+    let probe = context.open_probe()?;
+    let wish = args.worktree.then(|| Wish { branch: args.branch.clone(), base: args.base.clone() });
+    let (session, plan) = prepare(args, id, probe.as_ref(), context).await?;
+    let started = match wish {
+        None => start(context.writable_store()?, session, &plan, shim, now).await,
+        Some(wish) => return run_planted(wish, session, plan, shim, detach, probe.as_ref(), context).await,
     };
+    let started = started.map_err(|error| start_failure(error, &plan))?;
+    go_on(started, detach, probe.as_ref(), context).await
+}
+
+/// Starts the session in a worktree of its own.
+async fn run_planted(
+    wish: Wish,
+    session: Session,
+    mut plan: Plan,
+    shim: Shim,
+    detach: bool,
+    probe: &dyn ProcessProbe,
+    context: &mut Context<'_>,
+) -> Result<Exit, Failure> {
+    let directory = plan.cwd.as_path().to_owned();
+    let (store, session, remains) = plant(wish, session, &directory, probe, context).await?.into_parts();
+    plan.worktree = true;
+    plan.cwd = session.cwd.clone().unwrap_or(plan.cwd);
+    match start(|| Ok(store), session, &plan, shim, now).await {
+        Ok(started) => go_on(started, detach, probe, context).await,
+        Err(error) => {
+            let store = context.open_for_writing()?;
+            remains.uproot(store.as_ref(), probe).await?;
+            Err(start_failure(error, &plan))
+        }
+    }
+}
+
+async fn go_on(
+    started: Started,
+    detach: bool,
+    probe: &dyn ProcessProbe,
+    context: &mut Context<'_>,
+) -> Result<Exit, Failure> {
     if detach {
         return report_detached(&started.session, context);
     }
     // Only now: until here a signal ends this process, and with its owner the session.
     let signals = take_signals()?;
-    stay_with(started, &signals, probe.as_ref(), context).await
+    stay_with(started, &signals, probe, context).await
 }
 
 async fn prepare(
     args: RunArgs,
+    id: SessionId,
     probe: &dyn ProcessProbe,
     context: &Context<'_>,
 ) -> Result<(Session, Plan), Failure> {
-    let mut session = Session::new(SessionId::random(), this_host(), context.now);
+    let mut session = Session::new(id, this_host(), context.now);
     args.labels.apply(&mut session)?;
     let cwd = require_directory(args.cwd.as_deref())?;
     session.owner = find_owner(args.owner_pid, args.no_owner, args.detach, probe, context).await?;
@@ -165,6 +213,7 @@ async fn prepare(
         owner_grace: config.owner_grace.value,
         stop_grace: config.stop_grace.value,
         timeout: args.timeout,
+        worktree: false,
         notify: notify.map(OsText::from),
         containment: config.contain.value,
         memory_max: args.memory_max,

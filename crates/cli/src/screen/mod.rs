@@ -1,5 +1,6 @@
 //! What people and scripts see: results on stdout, everything else on stderr.
 
+mod progress;
 mod style;
 mod table;
 
@@ -10,6 +11,7 @@ use sexton_core::store::Damage;
 
 use crate::failure::{Exit, Failure};
 
+pub use progress::Bar;
 pub use style::{Style, Tone};
 pub use table::{Cell, Column, Table};
 

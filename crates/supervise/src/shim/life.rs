@@ -92,7 +92,9 @@ impl Life {
         self.release_cgroup();
         let missing = failure.step == Step::Execute && failure.errno == libc::ENOENT;
         let exit = Exit { reason: ExitReason::ExecFailed, ..Exit::exited(if missing { 127 } else { 126 }) };
-        self.recorder.record_end(&exit, None, Timestamp::now().into())
+        self.recorder.record_end(&exit, None, Timestamp::now().into())?;
+        self.clear_worktree(true);
+        Ok(())
     }
 
     /// Waits for the command, and records its end.
@@ -112,7 +114,16 @@ impl Life {
         let exit = exit_of(status);
         self.recorder.record_end(&exit, self.ending, finished_at)?;
         self.recorder.notify(self.plan.notify.as_ref(), &exit);
+        self.clear_worktree(self.ending.is_none() && exit.code == Some(0));
         Ok(())
+    }
+
+    /// A session that ended well, or never ran, loses a worktree in which nothing is worth keeping. Others
+    /// keep it for their user, or leave it to recovery.
+    fn clear_worktree(&self, ended_well: bool) {
+        if self.plan.worktree && ended_well {
+            self.recorder.become_cleaner();
+        }
     }
 
     fn wait_for_command(&mut self) -> io::Result<WaitStatus> {

@@ -14,13 +14,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use sexton_core::config::Containment;
 use sexton_core::plugin::Registry;
 use sexton_core::probe::{Contained, Limits};
-use sexton_core::{OsText, ProcessProbe, SessionId};
+use sexton_core::{OsText, ProcessProbe};
 
 use crate::control::{Control, FromShim, FromStarter, Ready};
 use crate::plan::Plan;
@@ -75,11 +75,16 @@ fn live(mut control: Control) -> io::Result<()> {
     // where that is so already.
     let _ = rustix::process::setsid();
     name_process(PROCESS_NAME);
-    let Some(plan) = control.receive::<Plan>()? else { return remove_own_directory() };
-    let prepared = Prepared::make(&plan);
-    let (mut life, gated, ready) = match prepared.and_then(|prepared| prepared.fork(plan)) {
+    // A starter that left before it said what to start has nothing to be tidied up: what there is of a
+    // session, the shim makes.
+    let Some(plan) = control.receive::<Plan>()? else { return Ok(()) };
+    let directory = SessionDir::of(&plan.state_dir, &plan.session);
+    let (mut life, gated, ready) = match Prepared::make(&plan).and_then(|prepared| prepared.fork(plan)) {
         Ok(forked) => forked,
-        Err(error) => return control.send(&FromShim::Failed { why: error.to_string() }),
+        Err(error) => {
+            let removed = directory.remove();
+            return control.send(&FromShim::Failed { why: error.to_string() }).and(removed);
+        }
     };
     let answer = control.send(&FromShim::Ready(Box::new(ready))).and_then(|()| control.receive());
     match answer {
@@ -111,16 +116,6 @@ fn live(mut control: Control) -> io::Result<()> {
     }
 }
 
-/// The starter died before it said what to start: nothing is left but an empty directory.
-fn remove_own_directory() -> io::Result<()> {
-    let session = std::env::args().nth(2).and_then(|id| id.parse::<SessionId>().ok());
-    let state_dir = std::env::var_os("SEXTON_STATE_DIR").map(PathBuf::from);
-    match session.zip(state_dir) {
-        Some((session, state_dir)) => SessionDir::of(&state_dir, &session).remove(),
-        None => Ok(()),
-    }
-}
-
 /// Everything that can fail before there is a process.
 struct Prepared {
     program: Program,
@@ -133,6 +128,8 @@ struct Prepared {
 
 impl Prepared {
     fn make(plan: &Plan) -> io::Result<Prepared> {
+        let directory = SessionDir::of(&plan.state_dir, &plan.session);
+        directory.create().map_err(|error| cannot_make(directory.path(), &error))?;
         let registry = Registry::linked().map_err(io::Error::other)?;
         let probe = registry.open_probe(&plan.probe).map_err(io::Error::other)?;
         Ok(Prepared {
@@ -180,6 +177,10 @@ fn contain(plan: &Plan, probe: &dyn ProcessProbe) -> io::Result<Option<Contained
         Err(_) if plan.containment == Containment::Auto && limits == Limits::default() => Ok(None),
         Err(error) => Err(io::Error::other(error)),
     }
+}
+
+fn cannot_make(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::other(format!("cannot make {}: {error}", path.display()))
 }
 
 fn open_log(path: &OsText) -> io::Result<File> {

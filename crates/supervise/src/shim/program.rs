@@ -93,11 +93,11 @@ fn last_errno() -> i32 {
 
 /// The environment of the command: the shim's own, which carries the cookie, and what the plan adds.
 fn environment(plan: &Plan) -> Vec<(OsString, OsString)> {
-    let added = |name: &OsStr| plan.env.iter().any(|(added, _)| added.as_os_str() == name);
-    let inherited = std::env::vars_os().filter(|(name, _)| !added(name));
-    let more =
+    let asked =
         plan.env.iter().map(|(name, value)| (name.as_os_str().to_owned(), value.as_os_str().to_owned()));
-    inherited.chain(more).collect()
+    let more: Vec<_> = plan.whereabouts().into_iter().chain(asked).collect();
+    let inherited = std::env::vars_os().filter(|(name, _)| !more.iter().any(|(added, _)| added == name));
+    inherited.collect::<Vec<_>>().into_iter().chain(more).collect()
 }
 
 fn assignment((name, value): &(OsString, OsString)) -> Result<CString, NulError> {

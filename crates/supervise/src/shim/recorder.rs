@@ -2,6 +2,7 @@
 //! in time, the exit file keeps what it would have said.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use sexton_core::{OsText, Session, Store, Time};
 use crate::exit_file::{ExitFile, PendingExits};
 use crate::plan::Plan;
 use crate::session_dir::SessionDir;
+use crate::start::this_program;
 
 /// How long the store may take before the exit file is written instead.
 const STORE_WAIT: Duration = Duration::from_secs(2);
@@ -114,6 +116,7 @@ impl Recorder {
             .arg("-c")
             .arg(command.as_os_str())
             .env_remove(COOKIE)
+            .envs(self.plan.whereabouts())
             .env("SEXTON_ENDED_SESSION", self.plan.session.as_str())
             .env("SEXTON_ENDED_STATUS", status.map_or("", |status| status.as_str()))
             .env("SEXTON_ENDED_CODE", code)
@@ -121,6 +124,23 @@ impl Recorder {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
+    }
+
+    /// Becomes the program that removes the session's worktree, if nothing in it is worth keeping. Comes
+    /// back only where that cannot be executed; `worktree prune` does the same later.
+    pub(crate) fn become_cleaner(&self) {
+        let Ok(program) = this_program() else { return };
+        let _ = Command::new(program)
+            .arg("--state-dir")
+            .arg(&self.plan.state_dir)
+            .args(["--store", &self.plan.store_url, "--probe", &self.plan.probe])
+            .args(["worktree", "rm", "--if-clean", self.plan.session.as_str()])
+            // It is no process of the session, and stands in nobody's way.
+            .env_remove(COOKIE)
+            .current_dir("/")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .exec();
     }
 
     fn update(&self, change: impl FnMut(&mut Session) -> bool + Send) -> io::Result<Option<Session>> {

@@ -1,0 +1,137 @@
+//! A worktree for a new session: recorded first, then made.
+
+use std::path::Path;
+
+use sexton_core::session::{Exit as SessionExit, ExitReason, Worktree};
+use sexton_core::store::update_session;
+use sexton_core::worktree::{Inspection, Plot, StartPoint};
+use sexton_core::{Batch, OsText, ProcessProbe, Session, Status, Store, WorktreeCleaner, WorktreeError};
+
+use crate::commands::worktree::remove_one;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::recovery::{default_yard, no_cleaner, now};
+
+/// What the user asked for.
+pub struct Wish {
+    /// The branch to make; named after the session without one.
+    pub branch: Option<String>,
+    /// Where it begins.
+    pub base: Option<String>,
+}
+
+/// A session that is recorded and has a worktree, and what to do with both if it never starts.
+pub struct Planted {
+    /// The store that recorded it.
+    pub store: Box<dyn Store>,
+    /// Its record.
+    pub session: Session,
+    cleaner: Box<dyn WorktreeCleaner>,
+    plot: Plot,
+}
+
+/// Records `session` as starting, with this process as its supervisor, and makes a worktree of the
+/// repository around `directory` for it. Where that cannot be done, nothing is left of it.
+pub async fn plant(
+    wish: Wish,
+    mut session: Session,
+    directory: &Path,
+    probe: &dyn ProcessProbe,
+    context: &mut Context<'_>,
+) -> Result<Planted, Failure> {
+    let cleaner = context.find_cleaner().ok_or_else(no_cleaner)?;
+    let repo = cleaner.find_repository(directory).await.map_err(|error| match error {
+        WorktreeError::NoRepository { .. } => {
+            Failure::from(error).hint("--worktree needs a git repository; `--cwd DIR` names one elsewhere")
+        }
+        other => other.into(),
+    })?;
+    let root = match &context.config.worktree_root.value.0 {
+        Some(root) => root.clone(),
+        None => default_yard(&context.premises()?.yards_dir(), &repo),
+    };
+    let branch = wish.branch.unwrap_or_else(|| format!("sexton/{}", session.id));
+    session.worktree = Some(Worktree {
+        path: OsText::from(root.join(session.id.as_str())),
+        root: Some(root.into()),
+        repo: Some(repo.into()),
+        branch: Some(branch.clone()),
+        base: wish.base.clone(),
+        extra: serde_json::Map::new(),
+    });
+    session.cwd = session.worktree.as_ref().map(|worktree| worktree.path.clone());
+    session.supervisor = Some(probe.identify(std::process::id()).await?);
+    let store = context.open_for_writing()?;
+    session.revision = store.commit(Batch::new().insert(session.clone())).await?.revision;
+    let uuid = store.describe().uuid.unwrap_or_default();
+    let plot = Plot::of(&session, &uuid).ok_or_else(|| Failure::new("the store has no identifier"))?;
+    let mut planted = Planted { store, session, cleaner, plot };
+    let from = StartPoint { branch, base: wish.base };
+    match planted.cleaner.create(&planted.plot, &from, now()).await {
+        Ok(created) => {
+            if let Some(worktree) = &mut planted.session.worktree {
+                worktree.base = Some(created.base);
+            }
+            Ok(planted)
+        }
+        Err(error) => {
+            planted.uproot(probe).await?;
+            Err(error.into())
+        }
+    }
+}
+
+impl Planted {
+    /// Takes a worktree that no command ever ran in away again, and says so in the record. Where nothing
+    /// was made at all, nothing is recorded either.
+    pub async fn uproot(&self, probe: &dyn ProcessProbe) -> Result<(), Failure> {
+        uproot(self.store.as_ref(), self.cleaner.as_ref(), &self.session, &self.plot, probe).await
+    }
+
+    /// Parts with the store, for whoever starts the session; the rest takes care of a start that fails.
+    pub fn into_parts(self) -> (Box<dyn Store>, Session, Remains) {
+        let Planted { store, session, cleaner, plot } = self;
+        (store, session.clone(), Remains { session, cleaner, plot })
+    }
+}
+
+/// What is left to be taken away if the session does not start.
+pub struct Remains {
+    session: Session,
+    cleaner: Box<dyn WorktreeCleaner>,
+    plot: Plot,
+}
+
+impl Remains {
+    /// Takes the worktree away again.
+    pub async fn uproot(&self, store: &dyn Store, probe: &dyn ProcessProbe) -> Result<(), Failure> {
+        uproot(store, self.cleaner.as_ref(), &self.session, &self.plot, probe).await
+    }
+}
+
+async fn uproot(
+    store: &dyn Store,
+    cleaner: &dyn WorktreeCleaner,
+    session: &Session,
+    plot: &Plot,
+    probe: &dyn ProcessProbe,
+) -> Result<(), Failure> {
+    if cleaner.inspect(plot).await? == Inspection::Absent
+        && let Some(record) = store.load(&session.id).await?
+        && record.status == Status::Starting
+        && record.revision == session.revision
+    {
+        store.commit(Batch::new().remove(&record)).await?;
+        return Ok(());
+    }
+    update_session(store, &session.id, |session| {
+        let open = session.finished_at.is_none();
+        let exit = SessionExit { reason: ExitReason::NeverStarted, code: None, ..SessionExit::exited(0) };
+        session.finish(exit, now());
+        open
+    })
+    .await?;
+    remove_one(store, probe, cleaner, session, plot, false).await?;
+    cleaner.sweep(&plot.root, probe).await?;
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! A bar for long work: on a terminal only, on stderr, gone when the work is done.
+
+use std::io::{self, IsTerminal};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sexton_core::recover::{Phase, Progress};
+
+/// Shows how far a recovery is.
+pub struct Bar {
+    shown: bool,
+    current: Mutex<Option<ProgressBar>>,
+}
+
+impl Bar {
+    /// A bar on this terminal; none where there is no terminal.
+    pub fn for_terminal() -> Bar {
+        Bar { shown: io::stderr().is_terminal(), current: Mutex::new(None) }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        let bar = self.current.lock().unwrap_or_else(PoisonError::into_inner).take();
+        bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, phase: Phase, total: usize) {
+        self.clear();
+        if !self.shown || total == 0 {
+            return;
+        }
+        let what = match phase {
+            Phase::Observe => "looking at sessions",
+            Phase::End => "ending orphans",
+            Phase::Rescue => "rescuing work",
+            Phase::Remove => "clearing yards",
+            Phase::Prune => "removing old records",
+        };
+        let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg:22} {bar:32} {pos}/{len}  {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(what);
+        // Ending takes a whole grace period without a single step: the clock must be seen to run.
+        bar.enable_steady_tick(Duration::from_millis(200));
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar);
+    }
+
+    fn advance(&self) {
+        if let Some(bar) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
+            bar.inc(1);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Building an admin entry: every file that git would write there, and the mark, before git can see it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use git2::{Config, Repository};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use sexton_core::worktree::Plot;
+use sexton_core::{Time, WorktreeError};
+use sexton_durable::sync_parent;
+
+use crate::entry;
+use crate::fault::{cannot_create, failed};
+use crate::mark::Mark;
+
+/// How a worktree and its entry name each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// By absolute paths, which every git understands.
+    Absolute,
+    /// By relative ones. The repository says that whoever opens it understands them.
+    Relative,
+}
+
+impl Links {
+    /// As the repository wants them.
+    pub(crate) fn of(repo: &Repository) -> Result<Links, git2::Error> {
+        let mut config = repo.config()?;
+        let settings = config.snapshot()?;
+        let extended = settings.get_bool("extensions.relativeworktrees").unwrap_or(false);
+        if !extended && settings.get_bool("worktree.userelativepaths").unwrap_or(false) {
+            // As git does it: a program that knows nothing of relative links must not open the repository.
+            config.set_i32("core.repositoryformatversion", 1)?;
+            config.set_bool("extensions.relativeWorktrees", true)?;
+            return Ok(Links::Relative);
+        }
+        Ok(if extended { Links::Relative } else { Links::Absolute })
+    }
+
+    /// What a file in `base` says to name `target`.
+    pub(crate) fn write(self, base: &Path, target: &Path) -> PathBuf {
+        match self {
+            Links::Absolute => target.to_owned(),
+            Links::Relative => entry::relative(base, target),
+        }
+    }
+}
+
+/// What an entry is built from.
+pub(crate) struct Blueprint<'a> {
+    pub(crate) plot: &'a Plot,
+    pub(crate) common: &'a Path,
+    pub(crate) mark: &'a Mark,
+    pub(crate) links: Links,
+    pub(crate) repo: &'a Repository,
+    pub(crate) now: Time,
+}
+
+/// Builds the entry of a worktree that has no files yet, and returns where it is. It is there whole, marked
+/// and durable, or not at all.
+pub(crate) fn build(blueprint: &Blueprint<'_>) -> Result<PathBuf, WorktreeError> {
+    let name = entry::name_of(blueprint.plot);
+    let admin = entry::all(blueprint.common).join(&name);
+    let built = entry::workshop(blueprint.common).join(format!("{name}.new"));
+    let placed = blueprint.draw(&built, &admin).and_then(|()| place(&built, &admin));
+    match placed {
+        Ok(()) => Ok(admin),
+        Err(error) => {
+            // The next attempt clears it away as well.
+            let _ = fs::remove_dir_all(&built);
+            Err(match error.kind() {
+                io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
+                    cannot_create(blueprint.plot, format!("{} is in the way", admin.display()))
+                }
+                _ => failed("making", &admin, error),
+            })
+        }
+    }
+}
+
+/// Deletes the index of an entry whose worktree has no files.
+pub(crate) fn clear_index(admin: &Path) -> Result<(), WorktreeError> {
+    for name in ["index", "index.lock"] {
+        let path = admin.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("deleting", &path, error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl Blueprint<'_> {
+    /// Writes the entry that is to be at `admin` into `built`.
+    fn draw(&self, built: &Path, admin: &Path) -> io::Result<()> {
+        entry::inside(&entry::workshop(self.common), || fs::create_dir(built))?;
+        let branch = self.mark.branch.as_deref().unwrap_or_default();
+        entry::begin(built)?;
+        fs::write(built.join("commondir"), "../..\n")?;
+        let dot_git = self.links.write(admin, &self.plot.path.join(".git"));
+        fs::write(built.join("gitdir"), entry::line("", &dot_git))?;
+        fs::write(built.join("HEAD"), format!("ref: refs/heads/{branch}\n"))?;
+        fs::create_dir_all(built.join("refs"))?;
+        fs::create_dir_all(built.join("logs"))?;
+        fs::write(built.join("logs/HEAD"), self.first_move())?;
+        self.copy_sparse_checkout(built)?;
+        self.mark.write_new(built)?;
+        fs::File::open(built)?.sync_all()
+    }
+
+    /// The reflog of HEAD begins where the worktree begins.
+    fn first_move(&self) -> String {
+        let who = self.repo.signature();
+        let who = who.as_ref().ok().and_then(|who| Some((who.name().ok()?, who.email().ok()?)));
+        let (name, email) = who.unwrap_or(("sexton", "sexton@localhost"));
+        let base = self.mark.base.as_deref().unwrap_or_default();
+        let seconds = self.now.timestamp().as_second();
+        format!("{} {base} {name} <{email}> {seconds} +0000\tworktree: begun at {base}\n", "0".repeat(base.len()))
+    }
+
+    /// A sparse checkout is a setting of the worktree; a new one begins with that of the main worktree, as git
+    /// has it.
+    fn copy_sparse_checkout(&self, built: &Path) -> io::Result<()> {
+        let settings = self.common.join("config.worktree");
+        let (patterns, copy) = (self.common.join("info/sparse-checkout"), built.join("config.worktree"));
+        if settings.exists() {
+            fs::copy(&settings, &copy)?;
+            let mut config = Config::open(&copy).map_err(io::Error::other)?;
+            for of_the_main_worktree in ["core.bare", "core.worktree"] {
+                // Most have neither.
+                let _ = config.remove(of_the_main_worktree);
+            }
+        }
+        let sparse = |config: Result<Config, git2::Error>| {
+            config.is_ok_and(|config| config.get_bool("core.sparsecheckout").unwrap_or(false))
+        };
+        let is_sparse = sparse(self.repo.config()) || (copy.exists() && sparse(Config::open(&copy)));
+        if is_sparse && patterns.exists() {
+            fs::create_dir_all(built.join("info"))?;
+            fs::copy(&patterns, built.join("info/sparse-checkout"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Shows git a finished entry.
+fn place(built: &Path, admin: &Path) -> io::Result<()> {
+    let rename = || Ok(renameat_with(CWD, built, CWD, admin, RenameFlags::NOREPLACE)?);
+    entry::inside(admin.parent().unwrap_or(admin), rename)?;
+    sync_parent(admin)
+}

@@ -1,0 +1,78 @@
+//! The index of a fresh checkout: git's format, version 2, with the tree extension, so that the first
+//! `git status` compares neither files nor trees.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use rustix::fs::Stat;
+use sha1::{Digest, Sha1};
+
+use super::plan::{Item, Plan};
+
+/// The longest name whose length fits into an entry's flags.
+const MAX_NAME_LENGTH: usize = 0xfff;
+/// An entry without its name.
+const ENTRY_LENGTH: usize = 62;
+
+/// Writes the index of `plan`, whose items have `stats`, to a path that is free.
+pub(super) fn write(path: &Path, plan: &Plan, stats: &[Stat]) -> io::Result<()> {
+    let mut bytes = encode(plan, stats)?;
+    let checksum = Sha1::digest(&bytes);
+    bytes.extend_from_slice(&checksum);
+    File::create_new(path)?.write_all(&bytes)
+}
+
+fn encode(plan: &Plan, stats: &[Stat]) -> io::Result<Vec<u8>> {
+    let too_many = |_| io::Error::other("more files than an index can hold");
+    let mut bytes = Vec::with_capacity(plan.items.len() * 128);
+    bytes.extend_from_slice(b"DIRC\0\0\0\x02");
+    bytes.extend_from_slice(&u32::try_from(plan.items.len()).map_err(too_many)?.to_be_bytes());
+    for (item, stat) in plan.items.iter().zip(stats) {
+        encode_item(item, stat, &mut bytes);
+    }
+    let trees = encode_trees(plan);
+    bytes.extend_from_slice(b"TREE");
+    bytes.extend_from_slice(&u32::try_from(trees.len()).map_err(too_many)?.to_be_bytes());
+    bytes.extend_from_slice(&trees);
+    Ok(bytes)
+}
+
+fn encode_item(item: &Item, stat: &Stat, bytes: &mut Vec<u8>) {
+    let numbers = [
+        low_half(stat.st_ctime.cast_unsigned()),
+        low_half(stat.st_ctime_nsec),
+        low_half(stat.st_mtime.cast_unsigned()),
+        low_half(stat.st_mtime_nsec),
+        low_half(stat.st_dev),
+        low_half(stat.st_ino),
+        item.kind.mode(),
+        stat.st_uid,
+        stat.st_gid,
+        low_half(stat.st_size.cast_unsigned()),
+    ];
+    bytes.extend(numbers.into_iter().flat_map(u32::to_be_bytes));
+    bytes.extend_from_slice(item.oid.as_bytes());
+    let length = u16::try_from(item.path.len().min(MAX_NAME_LENGTH)).expect("twelve bits fit into sixteen");
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(&item.path);
+    // One NUL at least, and as many as the next entry needs to begin at a multiple of eight.
+    let padding = 8 - (ENTRY_LENGTH + item.path.len()) % 8;
+    bytes.resize(bytes.len() + padding, 0);
+}
+
+/// Each directory before those in it: its name, how much of the index it covers, and its tree.
+fn encode_trees(plan: &Plan) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for folder in &plan.folders {
+        bytes.extend_from_slice(&folder.path[folder.name_at..]);
+        bytes.extend_from_slice(format!("\0{} {}\n", folder.items, folder.folders).as_bytes());
+        bytes.extend_from_slice(folder.oid.as_bytes());
+    }
+    bytes
+}
+
+/// An index keeps only so much of a number.
+fn low_half(number: u64) -> u32 {
+    u32::try_from(number & u64::from(u32::MAX)).expect("it was cut to fit")
+}

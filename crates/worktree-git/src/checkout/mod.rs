@@ -1,0 +1,48 @@
+//! Filling a new worktree: the files of a commit, and the index that says they are clean.
+//!
+//! Where nothing would change the bytes on their way out, several threads write them as they are. Where
+//! something would (a filter, line ends, a sparse checkout), git itself does it: its result is the definition.
+//!
+//! Architecture invariant: it writes only below the directory that it is given, which is new and empty, and
+//! through no name that it did not make itself.
+
+mod conversion;
+mod index_file;
+mod plan;
+mod program;
+mod write;
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use git2::{Commit, Repository};
+use sexton_core::WorktreeError;
+
+use crate::fault::failed;
+
+/// A worktree that has no files yet.
+pub(crate) struct Blank<'a> {
+    /// Its directory, held open.
+    pub(crate) dir: BorrowedFd<'a>,
+    /// Where that is now.
+    pub(crate) path: &'a Path,
+    /// Its admin entry, where the index goes.
+    pub(crate) admin: &'a Path,
+    /// The repository's common directory.
+    pub(crate) common: &'a Path,
+}
+
+/// Writes the files of `commit` and their index.
+pub(crate) fn fill(blank: &Blank<'_>, repo: &Repository, commit: &Commit<'_>) -> Result<(), WorktreeError> {
+    let unreadable = |error: git2::Error| failed("reading the files to check out of", blank.common, error);
+    if program::has_sparse_patterns(blank.admin) || conversion::is_configured(repo).map_err(unreadable)? {
+        return program::check_out(blank);
+    }
+    let plan = plan::plan(repo, &commit.tree().map_err(unreadable)?).map_err(unreadable)?;
+    if conversion::is_asked_for(repo, &plan).map_err(unreadable)? {
+        return program::check_out(blank);
+    }
+    let stats = write::write(&plan, blank).map_err(|error| failed("checking out into", blank.path, error))?;
+    let index = blank.admin.join("index");
+    index_file::write(&index, &plan, &stats).map_err(|error| failed("writing", &index, error))
+}

@@ -1,0 +1,29 @@
+//! What is at a plot, for a caller that decides what to do. Changes nothing.
+
+use sexton_core::WorktreeError;
+use sexton_core::worktree::{Inspection, Plot};
+
+use crate::fault::failed;
+use crate::scan::commits::own_commits;
+use crate::scan::{Subject, is_dirty};
+use crate::site::{self, Found, Site};
+
+/// Looks at a plot, as far as it must to tell whether anything in it exists nowhere else.
+pub(crate) fn inspect(plot: &Plot, rescue_ignored: bool) -> Result<Inspection, WorktreeError> {
+    match site::find(plot)? {
+        Found::Absent => Ok(Inspection::Absent),
+        Found::Foreign(why) => Ok(Inspection::Foreign(why)),
+        Found::Ours(site) => Ok(Inspection::Present {
+            dirty: is_dirty(&site, rescue_ignored)?,
+            own_commits: count_own_commits(&site)?,
+        }),
+    }
+}
+
+fn count_own_commits(site: &Site) -> Result<usize, WorktreeError> {
+    let subject = Subject::open(site)?;
+    let Some((commit, _)) = subject.head.commit else { return Ok(0) };
+    own_commits(&subject.repository, &[commit], subject.head.branch.as_deref())
+        .map(|commits| commits.len())
+        .map_err(|error| failed("counting the commits of", &site.plot.path, error))
+}

@@ -1,0 +1,47 @@
+//! Finding a repository, and its common directory: what all its worktrees share.
+
+use std::path::{Path, PathBuf};
+
+use git2::{ErrorCode, Repository};
+use sexton_core::WorktreeError;
+
+use crate::fault::{failed, no_repository};
+
+/// The repository that `directory` lies in, as records name it.
+pub(crate) fn find(directory: &Path) -> Result<PathBuf, WorktreeError> {
+    let unusable = |error: git2::Error| no_repository(directory, describe(&error));
+    let here = Repository::discover(directory).map_err(unusable)?;
+    // The main worktree is what the common directory alone says, wherever one came from.
+    let main = Repository::open(here.commondir()).map_err(unusable)?;
+    let place = main.workdir().unwrap_or(main.path());
+    place.canonicalize().map_err(|error| failed("resolving", place, error))
+}
+
+/// Opens a repository that a record names.
+pub(crate) fn open(repo: &Path) -> Result<Repository, WorktreeError> {
+    Repository::open(repo).map_err(|error| no_repository(repo, describe(&error)))
+}
+
+/// The common directory of a repository that a record names; `None` where there is no repository any more.
+pub(crate) fn find_common(repo: &Path) -> Result<Option<PathBuf>, WorktreeError> {
+    match Repository::open(repo) {
+        Ok(repository) => canonical_common(&repository).map(Some),
+        Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(no_repository(repo, describe(&error))),
+    }
+}
+
+/// The common directory of a repository, by its one true name.
+pub(crate) fn canonical_common(repo: &Repository) -> Result<PathBuf, WorktreeError> {
+    let common = repo.commondir();
+    common.canonicalize().map_err(|error| failed("resolving", common, error))
+}
+
+/// What libgit2 said, for people.
+fn describe(error: &git2::Error) -> String {
+    match error.code() {
+        ErrorCode::NotFound => "it is not in a git repository".to_owned(),
+        ErrorCode::Owner => "the repository belongs to another user".to_owned(),
+        _ => error.message().to_owned(),
+    }
+}

@@ -1,0 +1,202 @@
+//! Putting a rescue's objects together: the tree, the state commit with its manifest, and the commit that
+//! has both.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+
+use git2::{ObjectType, Oid};
+use sexton_core::worktree::Rescue;
+use sexton_core::{OsText, SessionId, Time};
+
+use super::keep::Kept;
+use super::manifest::{FORMAT, LeftOutPath, Manifest, PathBits};
+use super::publish::reference_of;
+use super::state::StateFiles;
+use super::tree::{self, Change};
+use crate::pack::PackWriter;
+use crate::rescues::{MADE_AT, Stored};
+use crate::scan::content::Content;
+use crate::scan::{Findings, Subject};
+use crate::tree::{FILE, Item};
+
+/// Whoever configured git, a rescue is Sexton's.
+const AUTHOR: &str = "Sexton <sexton@localhost>";
+/// The moment of commits that only hold a place: they are the same in every rescue.
+const NO_TIME: i64 = 0;
+
+/// What a rescue is made of.
+pub(super) struct Material<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) findings: &'a Findings,
+    /// For each of the findings' candidates, what is there.
+    pub(super) contents: &'a [Option<Content>],
+    pub(super) state: &'a StateFiles,
+    pub(super) kept: &'a Kept,
+    pub(super) directory_gone: bool,
+}
+
+impl Material<'_> {
+    /// Whether there is anything that exists nowhere else.
+    pub(super) fn has_anything(&self) -> bool {
+        self.findings.is_changed() || !self.kept.own.is_empty() || !self.changes().is_empty()
+    }
+
+    /// Every path that is not as HEAD has it.
+    fn changes(&self) -> Vec<Change> {
+        let read = self.findings.candidates.iter().zip(self.contents).filter_map(|(candidate, content)| {
+            let item = content.map(|content| content.item);
+            (item != candidate.head).then(|| (candidate.path.clone(), item))
+        });
+        self.findings.known.iter().cloned().chain(read).collect()
+    }
+
+    /// Writes everything but the commits.
+    pub(super) fn draft(&self, session: &SessionId, pack: &mut PackWriter) -> io::Result<Draft> {
+        let odb = self.subject.repository.odb().map_err(io::Error::other)?;
+        let head = &self.subject.head;
+        let changes = self.changes();
+        let tree = tree::write(&odb, head.tree(), &changes, pack)?;
+
+        let mut state: Vec<Change> = Vec::new();
+        let mut add = |path: Vec<u8>, bytes: &[u8], pack: &mut PackWriter| -> io::Result<Oid> {
+            let oid = pack.add(ObjectType::Blob, bytes)?;
+            state.push((path, Some(Item { mode: FILE, oid })));
+            Ok(oid)
+        };
+        let index = match &self.findings.index.raw {
+            Some(raw) => Some(add(b"index".to_vec(), raw, pack)?),
+            None => None,
+        };
+        for (path, bytes) in self.state {
+            add([b"state/", &path[..]].concat(), bytes, pack)?;
+        }
+        let manifest = self.manifest(session, changes.len());
+        add(b"manifest.json".to_vec(), &manifest.encode(), pack)?;
+        for item in &self.kept.items {
+            state.push((format!("kept/{}", item.oid).into_bytes(), Some(*item)));
+        }
+        Ok(Draft {
+            tree,
+            state_tree: tree::write(&odb, None, &state, pack)?,
+            head: head.commit.map(|(commit, _)| commit),
+            state_parents: head.commit.map(|(commit, _)| commit).into_iter().chain(self.kept.tips.clone()).collect(),
+            index,
+            files: changes.len(),
+        })
+    }
+
+    fn manifest(&self, session: &SessionId, changed: usize) -> Manifest {
+        let head = &self.subject.head;
+        let read = self.findings.candidates.iter().zip(self.contents);
+        let raw = read.filter_map(|(candidate, content)| {
+            let mode = (*content)?.permissions;
+            Some(PathBits { path: text(&candidate.path), mode })
+        });
+        let modes = self.findings.file_modes.iter().chain(&self.findings.directory_modes);
+        let left_out = self.findings.left_out.iter().map(|(path, why)| (text(path), why.clone()));
+        let missing = self.kept.missing.iter().map(|oid| {
+            (text(b"index"), format!("it names {oid}, which the repository does not have"))
+        });
+        let gone = self.directory_gone.then(|| {
+            (text(b"."), "the directory was gone: only what git had staged or committed is here".to_owned())
+        });
+        Manifest {
+            format: FORMAT,
+            session: session.clone(),
+            head: head.commit.map(|(commit, _)| commit.to_string()),
+            branch: head.branch.as_deref().map(text),
+            directory_gone: self.directory_gone,
+            changed,
+            raw: raw.collect(),
+            modes: modes.map(|(path, mode)| PathBits { path: text(path), mode: Some(*mode) }).collect(),
+            empty_directories: self.findings.empty.iter().map(|path| text(path)).collect(),
+            left_out: left_out
+                .chain(missing)
+                .chain(gone)
+                .map(|(path, why)| LeftOutPath { path, why })
+                .collect(),
+        }
+    }
+}
+
+fn text(path: &[u8]) -> OsText {
+    OsString::from_vec(path.to_vec()).into()
+}
+
+/// A rescue before it is a commit: all that its content decides, and nothing that the moment does.
+pub(super) struct Draft {
+    tree: Oid,
+    state_tree: Oid,
+    head: Option<Oid>,
+    state_parents: Vec<Oid>,
+    index: Option<Oid>,
+    files: usize,
+}
+
+impl Draft {
+    /// Whether an earlier rescue has the same content.
+    pub(super) fn is(&self, earlier: &Stored) -> bool {
+        self.tree == earlier.tree
+            && self.state_tree == earlier.state_tree
+            && self.state_parents == earlier.state_parents
+    }
+
+    /// Whether an earlier rescue has the same HEAD and the same index.
+    pub(super) fn has_same_git_state(&self, earlier: &Stored) -> bool {
+        self.head.map(|head| head.to_string()) == earlier.manifest.head && self.index == earlier.index
+    }
+
+    /// Writes the commits, and returns the rescue's.
+    pub(super) fn commit(
+        &self,
+        session: &SessionId,
+        earlier: Option<Oid>,
+        now: Time,
+        pack: &mut PackWriter,
+    ) -> io::Result<Oid> {
+        let seconds = now.timestamp().as_second();
+        let base = match self.head {
+            Some(head) => head,
+            None => placeholder("The branch had no commit yet", pack)?,
+        };
+        let message = format!("State of session {session}: index, unfinished work of git, manifest\n");
+        let state = write_commit(self.state_tree, &self.state_parents, seconds, &message, pack)?;
+        let mut parents = vec![base, state];
+        if let Some(earlier) = earlier {
+            // git takes the third parent of a stash for its untracked files; here they are in the tree.
+            parents.push(placeholder("No untracked files apart", pack)?);
+            parents.push(earlier);
+        }
+        let files = if self.files == 1 { "1 file differs".to_owned() } else { format!("{} files differ", self.files) };
+        let message = format!(
+            "Rescue of session {session}: {files} from HEAD\n\n\
+             Restore it with: sexton rescue restore {session}\n\n{MADE_AT}{now}\n"
+        );
+        write_commit(self.tree, &parents, seconds, &message, pack)
+    }
+
+    /// The rescue as the trait shows it.
+    pub(super) fn shown(&self, session: &SessionId, commit: Oid) -> Rescue {
+        Rescue { reference: reference_of(session), commit: commit.to_string(), files: self.files }
+    }
+}
+
+/// A commit of nothing, for a parent that has to be there.
+fn placeholder(message: &str, pack: &mut PackWriter) -> io::Result<Oid> {
+    let nothing = pack.add(ObjectType::Tree, b"")?;
+    write_commit(nothing, &[], NO_TIME, &format!("{message}\n"), pack)
+}
+
+fn write_commit(
+    tree: Oid,
+    parents: &[Oid],
+    seconds: i64,
+    message: &str,
+    pack: &mut PackWriter,
+) -> io::Result<Oid> {
+    let parents: String = parents.iter().map(|parent| format!("parent {parent}\n")).collect();
+    let who = format!("{AUTHOR} {seconds} +0000");
+    let text = format!("tree {tree}\n{parents}author {who}\ncommitter {who}\n\n{message}");
+    pack.add(ObjectType::Commit, text.as_bytes())
+}

@@ -1,0 +1,70 @@
+//! The tree of a rescue: HEAD's, with what differs put in or taken out. Only directories with a change in
+//! them are read and written.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use git2::{ObjectType, Odb, Oid};
+
+use crate::pack::PackWriter;
+use crate::tree::{self, DIRECTORY, Item};
+
+/// A path, and what is there now; `None` for nothing.
+pub(crate) type Change = (Vec<u8>, Option<Item>);
+
+/// What changes under one name.
+#[derive(Default)]
+struct Node {
+    leaf: Option<Option<Item>>,
+    below: BTreeMap<Vec<u8>, Node>,
+}
+
+/// Writes the tree that `base` becomes.
+pub(crate) fn write(
+    odb: &Odb<'_>,
+    base: Option<Oid>,
+    changes: &[Change],
+    pack: &mut PackWriter,
+) -> io::Result<Oid> {
+    let mut top = Node::default();
+    for (path, item) in changes {
+        let node = path
+            .split(|byte| *byte == b'/')
+            .fold(&mut top, |node, name| node.below.entry(name.to_vec()).or_default());
+        node.leaf = Some(*item);
+    }
+    match rebuild(odb, base, &top, pack)? {
+        Some(tree) => Ok(tree),
+        None => pack.add(ObjectType::Tree, b""),
+    }
+}
+
+/// The new tree of one directory; `None` where nothing is left in it.
+fn rebuild(
+    odb: &Odb<'_>,
+    base: Option<Oid>,
+    node: &Node,
+    pack: &mut PackWriter,
+) -> io::Result<Option<Oid>> {
+    if node.below.is_empty() {
+        return Ok(base);
+    }
+    let mut names = tree::load_maybe(odb, base).map_err(io::Error::other)?;
+    for (name, child) in &node.below {
+        let old = names.remove(name);
+        let directory = old.filter(|item| item.mode == DIRECTORY).map(|item| item.oid);
+        let leaf = child.leaf.unwrap_or(old.filter(|item| item.mode != DIRECTORY));
+        // A name is one thing: where a directory has something in it, no file of that name can be left.
+        let new = match rebuild(odb, directory, child, pack)? {
+            Some(oid) => Some(Item { mode: DIRECTORY, oid }),
+            None => leaf,
+        };
+        if let Some(item) = new {
+            names.insert(name.clone(), item);
+        }
+    }
+    if names.is_empty() {
+        return Ok(None);
+    }
+    pack.add(ObjectType::Tree, &tree::encode(&names)).map(Some)
+}

@@ -1,0 +1,188 @@
+//! The raw bytes of files, named as git would name them: no filter, no conversion of line ends, no program.
+//! What is new goes into the pack on the same pass, on several threads; a large file goes through in
+//! pieces.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use git2::{ObjectType, Oid};
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::index::CachedStat;
+use super::walk::{WalkError, cached, open_below, thread_count};
+use crate::pack::{self, PackWriter, SMALL};
+use crate::tree::{EXECUTABLE, FILE, Item, SYMLINK};
+
+/// How often a file that changes under the reader is read again.
+const ATTEMPTS: usize = 3;
+
+/// A path whose content has to be looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    /// The path.
+    pub(crate) path: Vec<u8>,
+    /// What HEAD has there.
+    pub(crate) head: Option<Item>,
+    /// The mode to believe instead of the file's own, where the file system cannot say.
+    pub(crate) mode: Option<u32>,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// As in a tree.
+    pub(crate) item: Item,
+    /// All permission bits; a symlink has none of its own.
+    pub(crate) permissions: Option<u32>,
+}
+
+/// When to stop reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// All is read.
+    Done,
+    /// Something is not as HEAD has it; what was not read by then is `None`.
+    FirstChange,
+}
+
+/// Reads every candidate; `None` for one that is gone meanwhile. What HEAD does not have at that path is
+/// added to `pack`.
+pub(crate) fn read_all(
+    root: BorrowedFd<'_>,
+    candidates: &[Candidate],
+    pack: &Mutex<PackWriter>,
+    until: Until,
+) -> Result<Vec<Option<Content>>, WalkError> {
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let work = || -> Result<Vec<(usize, Option<Content>)>, WalkError> {
+        let mut contents = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let position = next.fetch_add(1, Ordering::Relaxed);
+            let Some(candidate) = candidates.get(position) else { break };
+            let content = read(root, candidate, pack).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+            if until == Until::FirstChange && content.map(|content| content.item) != candidate.head {
+                stop.store(true, Ordering::Relaxed);
+            }
+            contents.push((position, content));
+        }
+        Ok(contents)
+    };
+    // A thread costs more than a few small files.
+    let threads = thread_count().min(candidates.len().div_ceil(8)).max(1);
+    let mut contents = vec![None; candidates.len()];
+    std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut outcomes = vec![work()];
+        outcomes.extend(helpers.into_iter().map(|helper| helper.join().expect("a reader does not panic")));
+        for outcome in outcomes {
+            outcome?.into_iter().for_each(|(position, content)| contents[position] = content);
+        }
+        Ok(())
+    })?;
+    Ok(contents)
+}
+
+fn read(
+    root: BorrowedFd<'_>,
+    candidate: &Candidate,
+    pack: &Mutex<PackWriter>,
+) -> Result<Option<Content>, WalkError> {
+    let failed = |source| WalkError { path: candidate.path.clone(), source };
+    for _ in 0..ATTEMPTS {
+        match read_once(root, candidate, pack) {
+            Ok(Reading::Whole(content)) => return Ok(content),
+            Ok(Reading::Changed) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(failed(io::Error::other("it keeps changing while it is read")))
+}
+
+enum Reading {
+    Whole(Option<Content>),
+    Changed,
+}
+
+fn read_once(
+    root: BorrowedFd<'_>,
+    candidate: &Candidate,
+    pack: &Mutex<PackWriter>,
+) -> io::Result<Reading> {
+    // NONBLOCK: what was a file a moment ago may be a named pipe now.
+    let opened = match open_below(root, &candidate.path, OFlags::RDONLY | OFlags::NONBLOCK) {
+        Ok(opened) => opened,
+        Err(Errno::LOOP) => return read_symlink(root, candidate, pack),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Reading::Whole(None)),
+        Err(errno) => return Err(errno.into()),
+    };
+    let before = rustix::fs::fstat(&opened)?;
+    if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+        return Ok(Reading::Whole(None));
+    }
+    let mut file = File::from(opened);
+    let size = u64::try_from(before.st_size).map_err(io::Error::other)?;
+    let oid = if size > SMALL {
+        // Should it be HEAD's after all, the pack has it once more: it cannot be known before the end.
+        lock(pack).add_stream(ObjectType::Blob, size, &mut file)?
+    } else {
+        read_small(&mut file, size, candidate, pack)?
+    };
+    if unchanging(&before) != unchanging(&rustix::fs::fstat(file.as_fd())?) {
+        return Ok(Reading::Changed);
+    }
+    let permissions = before.st_mode & 0o7777;
+    let mode = candidate.mode.unwrap_or(if permissions & 0o100 != 0 { EXECUTABLE } else { FILE });
+    Ok(Reading::Whole(Some(Content { item: Item { mode, oid }, permissions: Some(permissions) })))
+}
+
+/// What stays the same while nobody writes.
+fn unchanging(stat: &Stat) -> (CachedStat, i64) {
+    (cached(stat), stat.st_size)
+}
+
+fn read_small(
+    file: &mut File,
+    size: u64,
+    candidate: &Candidate,
+    pack: &Mutex<PackWriter>,
+) -> io::Result<Oid> {
+    let size = usize::try_from(size).map_err(io::Error::other)?;
+    let mut bytes = Vec::with_capacity(size + 1);
+    // One byte more than there should be: a file that grew is noticed by its stat.
+    file.take(size as u64 + 1).read_to_end(&mut bytes)?;
+    add_small(&bytes, candidate, pack)
+}
+
+fn add_small(bytes: &[u8], candidate: &Candidate, pack: &Mutex<PackWriter>) -> io::Result<Oid> {
+    let oid = pack::hash(ObjectType::Blob, bytes);
+    if candidate.head.map(|head| head.oid) != Some(oid) && lock(pack).wants(oid) {
+        let deflated = pack::deflate(ObjectType::Blob, oid, bytes)?;
+        lock(pack).append(&deflated)?;
+    }
+    Ok(oid)
+}
+
+fn read_symlink(
+    root: BorrowedFd<'_>,
+    candidate: &Candidate,
+    pack: &Mutex<PackWriter>,
+) -> io::Result<Reading> {
+    let link = match open_below(root, &candidate.path, OFlags::PATH) {
+        Ok(link) => link,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Reading::Whole(None)),
+        Err(errno) => return Err(errno.into()),
+    };
+    let target = rustix::fs::readlinkat(&link, c"", Vec::new())?;
+    let oid = add_small(target.to_bytes(), candidate, pack)?;
+    Ok(Reading::Whole(Some(Content { item: Item { mode: SYMLINK, oid }, permissions: None })))
+}
+
+fn lock(pack: &Mutex<PackWriter>) -> std::sync::MutexGuard<'_, PackWriter> {
+    pack.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,73 @@
+//! The compressed bitmaps of a split index: runs of equal 64-bit words, and literal words between them.
+
+/// A set of positions.
+#[derive(Debug, Default)]
+pub(crate) struct Bitmap {
+    words: Vec<u64>,
+}
+
+/// More words than the largest index could have entries: a damaged length must not take the memory.
+const MOST_WORDS: usize = 1 << 24;
+
+impl Bitmap {
+    /// Reads one from the front of `bytes`; `None` where there is none. Returns what follows it.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<(Bitmap, &[u8])> {
+        let (_bits, rest) = number(bytes)?;
+        let (length, rest) = number(rest)?;
+        let (compressed, rest) = rest.split_at_checked(usize::try_from(length).ok()?.checked_mul(8)?)?;
+        let (_last_marker, rest) = number(rest)?;
+        let mut compressed = compressed
+            .chunks_exact(8)
+            .map(|chunk| u64::from_be_bytes(chunk.try_into().expect("chunks of eight")));
+        let mut words = Vec::new();
+        while let Some(marker) = compressed.next() {
+            let run = usize::try_from(marker >> 1 & 0xffff_ffff).ok()?;
+            let literals = usize::try_from(marker >> 33).ok()?;
+            if words.len() + run + literals > MOST_WORDS {
+                return None;
+            }
+            words.resize(words.len() + run, if marker & 1 == 1 { u64::MAX } else { 0 });
+            for _ in 0..literals {
+                words.push(compressed.next()?);
+            }
+        }
+        Some((Bitmap { words }, rest))
+    }
+
+    /// The positions in it, ascending.
+    pub(crate) fn ones(&self) -> impl Iterator<Item = usize> + '_ {
+        self.words.iter().enumerate().flat_map(|(word, bits)| {
+            (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * 64 + bit)
+        })
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<4>()?;
+    Some((u32::from_be_bytes(*number), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_and_literals_come_back_as_positions() {
+        let mut bytes = Vec::new();
+        bytes.extend(200u32.to_be_bytes());
+        bytes.extend(2u32.to_be_bytes());
+        // One run word of ones, then one literal word.
+        bytes.extend((1u64 | 1 << 1 | 1 << 33).to_be_bytes());
+        bytes.extend(0b101u64.to_be_bytes());
+        bytes.extend(0u32.to_be_bytes());
+        bytes.extend(b"rest");
+        let (bitmap, rest) = Bitmap::parse(&bytes).unwrap();
+        assert_eq!(bitmap.ones().collect::<Vec<_>>(), (0..64).chain([64, 66]).collect::<Vec<_>>());
+        assert_eq!(rest, b"rest");
+    }
+
+    #[test]
+    fn a_bitmap_that_is_cut_off_is_none() {
+        assert!(Bitmap::parse(&[0, 0, 0, 1, 0, 0, 0, 9, 1]).is_none());
+    }
+}

@@ -1,0 +1,162 @@
+//! What git does not know: which of it is work, which is ignored, and what lies in it.
+//!
+//! An ignored file is saved where its folder is not itself ignored and it is small: a `.env`, a note. What
+//! is left out is named, with the reason.
+
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use git2::Repository;
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+use sexton_core::WorktreeError;
+
+use super::head::Staged;
+use super::walk::{PathMode, Sighting, at, describe_special, list_below};
+use super::{Place, walk_failed};
+use crate::fault::failed;
+
+/// The largest ignored file that is saved.
+const LARGEST_IGNORED: u64 = 1 << 20;
+/// The most that is saved of ignored files in all.
+const MOST_IGNORED: u64 = 16 << 20;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Untracked {
+    /// Files and symlinks to save.
+    pub(crate) files: Vec<Vec<u8>>,
+    /// Directories that are repositories of their own.
+    pub(crate) nested: Vec<Vec<u8>>,
+    /// Directories with nothing in them.
+    pub(crate) empty: Vec<Vec<u8>>,
+    /// Directories with unusual permission bits.
+    pub(crate) directory_modes: Vec<PathMode>,
+    /// What is not saved, and why.
+    pub(crate) left_out: Vec<(Vec<u8>, String)>,
+}
+
+/// Looks at everything that the walk did not know.
+pub(crate) fn sort_out(
+    place: &Place<'_>,
+    repository: &Repository,
+    staged: &Staged,
+    sighting: &Sighting,
+    save_ignored: bool,
+) -> Result<Untracked, WorktreeError> {
+    let mut search =
+        Search { place, repository, staged, save_ignored, budget: MOST_IGNORED, found: Untracked::default() };
+    for path in &sighting.unknown_files {
+        search.file(path)?;
+    }
+    for path in &sighting.unknown_directories {
+        search.directory(path)?;
+    }
+    let mut found = search.found;
+    found.files.sort_unstable();
+    found.empty.sort_unstable();
+    found.directory_modes.sort_unstable();
+    Ok(found)
+}
+
+struct Search<'a> {
+    place: &'a Place<'a>,
+    repository: &'a Repository,
+    staged: &'a Staged,
+    save_ignored: bool,
+    budget: u64,
+    found: Untracked,
+}
+
+impl Search<'_> {
+    fn root(&self) -> BorrowedFd<'_> {
+        self.place.root
+    }
+
+    fn is_ignored(&self, path: &[u8]) -> Result<bool, WorktreeError> {
+        let path = Path::new(OsStr::from_bytes(path));
+        self.repository
+            .is_path_ignored(path)
+            .map_err(|error| failed("checking the ignore rules for", &self.place.workdir.join(path), error))
+    }
+
+    fn file(&mut self, path: &[u8]) -> Result<(), WorktreeError> {
+        // What HEAD has is no stranger, whatever the ignore rules say of it now.
+        if self.staged.contains_key(path) || !self.is_ignored(path)? {
+            self.found.files.push(path.to_vec());
+            return Ok(());
+        }
+        match self.why_not_ignored(path)? {
+            Some(why) => self.found.left_out.push((path.to_vec(), why)),
+            None => self.found.files.push(path.to_vec()),
+        }
+        Ok(())
+    }
+
+    /// Why an ignored file is not saved; `None` where it is, and its size is taken off the budget.
+    fn why_not_ignored(&mut self, path: &[u8]) -> Result<Option<String>, WorktreeError> {
+        if !self.save_ignored {
+            return Ok(Some("it is ignored, and rescue.ignored is off".to_owned()));
+        }
+        let stat = rustix::fs::statat(self.root(), OsStr::from_bytes(path), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| walk_failed(self.place, at(path)(errno)))?;
+        let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+        if size > LARGEST_IGNORED {
+            return Ok(Some(format!("it is ignored and larger than {} MiB", LARGEST_IGNORED >> 20)));
+        }
+        let Some(rest) = self.budget.checked_sub(size) else {
+            return Ok(Some(format!(
+                "it is ignored, and {} MiB of ignored files are saved",
+                MOST_IGNORED >> 20
+            )));
+        };
+        self.budget = rest;
+        Ok(None)
+    }
+
+    fn directory(&mut self, path: &[u8]) -> Result<(), WorktreeError> {
+        if self.is_repository(path)? {
+            self.found.nested.push(path.to_vec());
+            return Ok(());
+        }
+        let prefix = [path, b"/"].concat();
+        if self.is_ignored(&prefix)? {
+            self.found.left_out.push((path.to_vec(), "the folder is ignored".to_owned()));
+            return Ok(());
+        }
+        let (mut files, mut directories) = (Vec::new(), Vec::new());
+        let mut special = Vec::new();
+        let mode = list_below(self.root(), path, |_, name, kind| {
+            let inside = [&prefix, name.to_bytes()].concat();
+            match kind {
+                FileType::Directory => directories.push(inside),
+                FileType::RegularFile | FileType::Symlink => files.push(inside),
+                other => special.push((inside, describe_special(other).to_owned())),
+            }
+            Ok(())
+        })
+        .map_err(|errno| walk_failed(self.place, at(path)(errno)))?;
+        if mode != 0o755 {
+            self.found.directory_modes.push((path.to_vec(), mode));
+        }
+        if files.is_empty() && directories.is_empty() && special.is_empty() {
+            self.found.empty.push(path.to_vec());
+        }
+        self.found.left_out.extend(special);
+        files.sort_unstable();
+        directories.sort_unstable();
+        files.iter().try_for_each(|path| self.file(path))?;
+        directories.iter().try_for_each(|path| self.directory(path))
+    }
+
+    fn is_repository(&self, path: &[u8]) -> Result<bool, WorktreeError> {
+        let dot_git = [path, b"/.git"].concat();
+        match rustix::fs::statat(self.root(), OsStr::from_bytes(&dot_git), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(errno) => Err(walk_failed(self.place, at(&dot_git)(errno))),
+        }
+    }
+}

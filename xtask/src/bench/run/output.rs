@@ -1,0 +1,109 @@
+//! A command that writes a lot: what it costs that its output is kept.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use tempfile::TempDir;
+
+use super::yard::{PATH, Yard};
+use super::{Bench, row};
+use crate::Result;
+use crate::bench::measure::{Timing, succeed};
+use crate::bench::table::{Figure, Goal, Row};
+
+const ROUNDS: usize = 15;
+
+/// Writes one GiB.
+const WRITER: [&str; 5] = ["dd", "if=/dev/zero", "bs=64K", "count=16384", "status=none"];
+
+/// Where memory is a file system.
+const TMPFS: &str = "/dev/shm";
+
+/// What is set, and what the table calls it.
+const BOUNDS: [(&str, &str); 2] = [("off", "log.max_bytes off"), ("64MiB", "log.max_bytes = 64MiB")];
+
+/// What one round took.
+#[derive(Default)]
+struct Cost {
+    wall: Vec<Duration>,
+    processor: Vec<Duration>,
+}
+
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+    // Supervisors come to us when their starter has ended; so we see their end, and what they used.
+    set_child_subreaper(Some(getpid()))?;
+    let directory = TempDir::with_prefix_in("sexton-bench-", TMPFS)?;
+    let mut bare = Cost::default();
+    let mut kept = BOUNDS.map(|_| Cost::default());
+    for round in 0..ROUNDS {
+        bare.add(|| write_bare(directory.path()))?;
+        for ((bound, _), cost) in BOUNDS.iter().zip(&mut kept) {
+            let home = directory.path().join(format!("{bound}-{round}"));
+            let yard = Yard::make(&bench.sexton, home.clone(), &format!("log.max_bytes = \"{bound}\"\n"))?;
+            cost.add(|| write_kept(&yard))?;
+            drop(yard);
+            fs::remove_dir_all(home)?;
+        }
+    }
+    set_child_subreaper(None)?;
+    let figure = |times: &[Duration]| Figure::Time(Timing::of(times.to_vec()));
+    let rows = BOUNDS.iter().zip(&kept).flat_map(|((_, name), cost)| {
+        let goal = Goal::AtMost(1.05);
+        [
+            row(
+                format!("a command that writes 1 GiB, {name}, against `> file`"),
+                figure(&cost.wall),
+                figure(&bare.wall),
+                goal,
+            ),
+            row("the same, processor time", figure(&cost.processor), figure(&bare.processor), goal),
+        ]
+    });
+    Ok(rows.collect())
+}
+
+impl Cost {
+    fn add(&mut self, act: impl FnOnce() -> Result) -> Result {
+        let (began, used) = (Instant::now(), processor_time_of_children()?);
+        act()?;
+        self.wall.push(began.elapsed());
+        self.processor.push(processor_time_of_children()?.saturating_sub(used));
+        Ok(())
+    }
+}
+
+fn write_bare(directory: &Path) -> Result {
+    let path = directory.join("bare");
+    let mut command = Command::new(WRITER[0]);
+    command.args(&WRITER[1..]).env_clear().env("PATH", PATH);
+    succeed(command.stdin(Stdio::null()).stdout(File::create(&path)?))?;
+    Ok(fs::remove_file(path)?)
+}
+
+fn write_kept(yard: &Yard) -> Result {
+    yard.start(&WRITER)?;
+    // Its supervisor ends when the end is recorded.
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::CHILD) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What all children that were reaped so far have used, with theirs. The kernel counts in nanoseconds and
+/// shows hundredths of seconds: right on average, over many rounds.
+fn processor_time_of_children() -> Result<Duration> {
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name in it")?;
+    // Fields 16 and 17; the first after the name is the third.
+    let ticks: Vec<u32> =
+        fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<std::result::Result<_, _>>()?;
+    Ok(TICK * ticks.iter().sum())
+}

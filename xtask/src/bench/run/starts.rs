@@ -1,0 +1,83 @@
+//! One session after another: how long `run -d` takes.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::process::Command;
+
+use super::yard::{PATH, Yard};
+use super::{Bench, row};
+use crate::Result;
+use crate::bench::measure::{Contender, in_turns, output_of};
+use crate::bench::pueue::Daemon;
+use crate::bench::table::{Figure, Goal, Row};
+
+const TURNS: usize = 200;
+
+/// About the size of a record.
+const RECORD: [u8; 1_500] = [b'x'; 1_500];
+
+const FOR_CRASHES_ONLY: &str = "store.durability = \"process\"\n";
+
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+    let home = |name: &str| bench.directory.path().join(name);
+    let durable = Yard::make(&bench.sexton, home("durable"), "")?;
+    let plain = Yard::make(&bench.plain, home("plain"), "")?;
+    let quick = Yard::make(&bench.sexton, home("quick"), FOR_CRASHES_ONLY)?;
+    let daemon = bench.pueue.start(&home("pueue-starts"))?;
+    let mut bare = File::create(home("bare"))?;
+    let contenders = [
+        Contender::new(|| {
+            output_of(&mut setsid(&["true"]))?;
+            bare.write_all(&RECORD)?;
+            Ok(bare.sync_data()?)
+        }),
+        Contender::new(|| output_of(&mut setsid(&["-f", "true"])).map(drop)),
+        one_session(&durable),
+        one_session(&plain),
+        one_session(&quick),
+        one_task(&daemon),
+    ];
+    let [synced, forked, durable, plain, quick, task] = in_turns(TURNS, contenders)?.map(Figure::Time);
+    Ok(vec![
+        row(
+            "`sexton run -d -- true` against `setsid true` and one fdatasync",
+            durable,
+            synced,
+            Goal::AtMost(2.0),
+        ),
+        row("the same, built by `cargo build --release`", plain, synced, Goal::None),
+        row("the same against `pueue add --immediate true`", durable, task, Goal::AtMost(0.7)),
+        row(
+            "with `store.durability = \"process\"` against `setsid -f true`",
+            quick,
+            forked,
+            Goal::AtMost(3.0),
+        ),
+    ])
+}
+
+fn setsid(arguments: &[&str]) -> Command {
+    let mut command = Command::new("setsid");
+    command.env_clear().env("PATH", PATH).args(arguments);
+    command
+}
+
+fn one_session(yard: &Yard) -> Contender<'_> {
+    let started = std::rc::Rc::new(RefCell::new(String::new()));
+    let to_settle = started.clone();
+    Contender::settled(
+        move || {
+            *started.borrow_mut() = yard.start(&["true"])?;
+            Ok(())
+        },
+        move || yard.wait_for(&[to_settle.take()]),
+    )
+}
+
+fn one_task<'a>(daemon: &'a Daemon<'_>) -> Contender<'a> {
+    Contender::settled(
+        || output_of(&mut daemon.client(&["add", "--immediate", "--", "true"])).map(drop),
+        || daemon.settle(),
+    )
+}

@@ -1,0 +1,51 @@
+//! Stopping many that do not want to.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::yard::{Yard, pid_of};
+use super::{Bench, row};
+use crate::Result;
+use crate::bench::measure::succeed;
+use crate::bench::table::{Figure, Goal, Row};
+
+const SESSIONS: usize = 200;
+
+/// The grace that they have, and a second.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// What is ignored stays ignored in what is executed.
+const STUBBORN: [&str; 3] = ["sh", "-c", "trap '' INT TERM; exec sleep 600"];
+
+/// How long they have to become stubborn.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+    let yard = Yard::make(&bench.sexton, bench.directory.path().join("stubborn"), "")?;
+    for _ in 0..SESSIONS {
+        yard.start(&STUBBORN)?;
+    }
+    let records = yard.running()?;
+    for record in &records {
+        wait_until_stubborn(pid_of(record, "process")?)?;
+    }
+    if records.len() != SESSIONS {
+        return Err(format!("{} of {SESSIONS} sessions run", records.len()).into());
+    }
+    let began = Instant::now();
+    succeed(yard.sexton(&["stop", "--all", "--grace", "1s"]).stdout(std::process::Stdio::null()))?;
+    let took = Figure::Once(began.elapsed());
+    let what = format!("`sexton stop` of {SESSIONS} sessions that ignore SIGINT and SIGTERM, grace 1 s");
+    Ok(vec![row(what, took, Figure::Once(LIMIT), Goal::Within)])
+}
+
+fn wait_until_stubborn(pid: u64) -> Result {
+    let began = Instant::now();
+    while fs::read_to_string(format!("/proc/{pid}/comm"))?.trim() != "sleep" {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("process {pid} does not sleep").into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
