@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use sexton_core::config::Config;
 use sexton_core::plugin::{Registry, StoreOptions, StorePlugin};
-use sexton_core::store::Access;
+use sexton_core::store::{Access, Durability};
 use sexton_core::worktree::WorktreeOptions;
-use sexton_core::{ProcessProbe, Store, StoreError, Time, WorktreeCleaner};
-use sexton_supervise::{PendingExits, StateDir};
+use sexton_core::{OsText, ProcessProbe, Store, StoreError, Time, WorktreeCleaner};
+use sexton_supervise::{PendingExits, StateDir, Supervision};
 
 use crate::args::GlobalArgs;
 use crate::failure::Failure;
@@ -129,7 +129,17 @@ impl<'a> Context<'a> {
     /// The state directory, as recovery needs it.
     pub fn premises(&self) -> Result<StateDir, Failure> {
         let config = &self.config;
-        Ok(StateDir::new(self.state_dir(), config.backup_keep.value, config.worktree_root.value.0.clone()))
+        let yard = config.worktree_root.value.0.clone();
+        let supervision = Supervision {
+            store_url: self.absolute_store_url()?,
+            power_safe: config.durability.value == Durability::Power,
+            probe: config.probe.value.clone(),
+            owner_grace: config.owner_grace.value,
+            stop_grace: config.stop_grace.value,
+            log_max_bytes: config.log_max_bytes.value.0.map(|size| size.0),
+            notify: config.notify_command.value.0.clone().map(OsText::from),
+        };
+        Ok(StateDir::new(self.state_dir(), config.backup_keep.value, yard).supervising(supervision))
     }
 
     /// Where trust in repositories is remembered.

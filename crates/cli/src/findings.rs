@@ -10,6 +10,7 @@ use sexton_core::store::{Access, Damage};
 use crate::backups::find_backups;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
+use crate::recovery::remember_gap;
 use crate::state_dir::{find_danger, require_state_dir};
 
 /// How much a finding matters.
@@ -201,6 +202,9 @@ fn of_failure(subject: &'static str, failure: &Failure) -> Finding {
 pub async fn repair_store(context: &mut Context<'_>) -> Result<Vec<Finding>, Failure> {
     require_state_dir(context.state_dir())?;
     let store = context.open_store_as_it_is(Access::Write)?;
+    if store.damage().iter().any(|damage| !damage.harmless) {
+        remember_gap(&store.describe(), context.now)?;
+    }
     let report = store.repair(context.now).await?;
     let Some(quarantine) = report.quarantine else {
         return Ok(Vec::new());

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use sexton_core::recover::Ground;
+use sexton_core::store::StoreInfo;
 use sexton_core::{Host, ProcessProbe, Store, Time, WorktreeCleaner};
 use sexton_supervise::StateDir;
 use sha2::{Digest, Sha256};
@@ -71,6 +72,13 @@ impl Tools {
 pub fn no_cleaner() -> Failure {
     Failure::new("this build of sexton knows nothing of worktrees")
         .hint("build it with the feature `worktree-git`; `sexton backends` shows what is linked in")
+}
+
+/// Remembers that a store may have forgotten sessions, before it is restored or repaired: their worktrees
+/// are no strays then.
+pub fn remember_gap(store: &StoreInfo, now: Time) -> Result<(), Failure> {
+    StateDir::note_incomplete(store, now)
+        .map_err(|error| Failure::new(format!("cannot write beside {}: {error}", store.path.display())))
 }
 
 /// What time it is.

@@ -7,9 +7,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sexton_core::config::Containment;
-use sexton_core::session::OnOwnerDeath;
+use sexton_core::session::{Cgroup, OnOwnerDeath};
 use sexton_core::store::Durability;
 use sexton_core::{OsText, ProcessIdentity, SessionId};
+
+/// A command that runs already.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WatchedCommand {
+    /// Its process.
+    pub process: ProcessIdentity,
+    /// The control group that holds it.
+    pub cgroup: Option<Cgroup>,
+    /// The supervisor that it lost.
+    pub lost: Option<ProcessIdentity>,
+}
 
 /// One session, as the shim needs to know it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,6 +59,8 @@ pub struct Plan {
     pub timeout: Option<Duration>,
     /// Whether it has a worktree, which goes with it where nothing in it is worth keeping.
     pub worktree: bool,
+    /// The command, where it runs already and lost its supervisor: then nothing is executed.
+    pub watch: Option<WatchedCommand>,
     /// What to run when the session has ended.
     pub notify: Option<OsText>,
     /// How the processes are held together.

@@ -6,14 +6,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use sexton_core::config::Containment;
 use sexton_core::recover::Premises;
 use sexton_core::store::{Backup, StoreInfo};
-use sexton_core::{ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time};
+use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time};
 use sexton_durable::replace_file;
 
 use crate::backups::rotate_backups;
 use crate::exit_file::PendingExits;
+use crate::plan::{Plan, WatchedCommand};
 use crate::session_dir::SessionDir;
+use crate::start::start_watcher;
 use crate::wait::{Watched, wait_for_all, watch_process};
 
 /// A state directory.
@@ -24,13 +28,81 @@ pub struct StateDir {
     backups: usize,
     /// The yard, where one is configured.
     yard: Option<PathBuf>,
+    /// How a session that lost its supervisor gets another.
+    supervision: Option<Supervision>,
+}
+
+/// How sessions are supervised, for those that lost their supervisor.
+#[derive(Clone, Debug)]
+pub struct Supervision {
+    /// The store that records them: an absolute URL.
+    pub store_url: String,
+    /// Whether commits survive a power cut.
+    pub power_safe: bool,
+    /// The probe to use, by name.
+    pub probe: String,
+    /// How long an orphan waits to be adopted.
+    pub owner_grace: Duration,
+    /// How long the members have when they are ended.
+    pub stop_grace: Duration,
+    /// How much of the log is kept.
+    pub log_max_bytes: Option<u64>,
+    /// What to run when a session has ended.
+    pub notify: Option<OsText>,
+}
+
+impl Supervision {
+    /// What a shim needs to know to watch `session`, whose command runs.
+    fn plan(&self, state_dir: &Path, session: &Session) -> io::Result<Plan> {
+        let process = session.process.clone();
+        let process = process.ok_or_else(|| io::Error::other("no command was ever recorded"))?;
+        let directory = SessionDir::of(state_dir, &session.id);
+        directory.create()?;
+        let log = session.log.clone();
+        let left = session.deadline_at.map(|deadline| Time::from(Timestamp::now()).age_at(deadline));
+        Ok(Plan {
+            session: session.id.clone(),
+            store_url: self.store_url.clone(),
+            power_safe: self.power_safe,
+            probe: self.probe.clone(),
+            state_dir: state_dir.to_owned(),
+            command: session.command.clone(),
+            env: Vec::new(),
+            cwd: session.cwd.clone().unwrap_or_else(|| "/".into()),
+            stderr_path: log.as_ref().and_then(|log| log.stderr_path.clone()),
+            log_path: log.map_or_else(|| directory.log_path().into(), |log| log.path),
+            log_max_bytes: self.log_max_bytes,
+            owner: session.owner.clone(),
+            on_owner_death: session.on_owner_death,
+            owner_grace: self.owner_grace,
+            stop_grace: self.stop_grace,
+            timeout: left,
+            worktree: session.worktree.is_some(),
+            watch: Some(WatchedCommand {
+                process,
+                cgroup: session.cgroup.clone(),
+                lost: session.supervisor.clone(),
+            }),
+            notify: self.notify.clone(),
+            containment: Containment::Tree,
+            memory_max: None,
+            pids_max: None,
+        })
+    }
 }
 
 impl StateDir {
     /// The one at `path`, which keeps `backups` backups. `yard` is where worktrees are made, where that is
     /// not inside it.
     pub fn new(path: impl Into<PathBuf>, backups: usize, yard: Option<PathBuf>) -> StateDir {
-        StateDir { path: path.into(), backups, yard }
+        StateDir { path: path.into(), backups, yard, supervision: None }
+    }
+
+    /// The same, where sessions that lost their supervisor can get another.
+    #[must_use]
+    pub fn supervising(mut self, supervision: Supervision) -> StateDir {
+        self.supervision = Some(supervision);
+        self
     }
 
     /// Where it keeps its backups.
@@ -101,7 +173,9 @@ impl Premises for StateDir {
     }
 
     fn supervise_again(&self, session: &Session) -> io::Result<()> {
-        Err(io::Error::other(format!("session {}", session.id)))
+        let supervision =
+            self.supervision.as_ref().ok_or_else(|| io::Error::other("nobody said how to supervise"))?;
+        start_watcher(&supervision.plan(&self.path, session)?)
     }
 
     fn back_up(&self, store: &dyn Store, now: Time) -> Result<Backup, StoreError> {

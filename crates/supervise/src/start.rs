@@ -87,6 +87,22 @@ impl Shim {
     }
 }
 
+/// Starts a shim for a command that runs already and lost its own. Returns once it watches.
+pub(crate) fn start_watcher(plan: &Plan) -> io::Result<()> {
+    let mut shim = Shim::execute(&plan.session, Stdio::null()).map_err(io::Error::other)?;
+    let control = shim.control.as_mut().ok_or_else(|| io::Error::other("the supervisor is gone"))?;
+    control.send(plan)?;
+    match control.receive()? {
+        Some(FromShim::Executed) => {
+            // It lives on by itself.
+            shim.process = None;
+            Ok(())
+        }
+        Some(FromShim::Failed { why }) => Err(io::Error::other(why)),
+        _ => Err(io::Error::other("the supervisor ended before it watched")),
+    }
+}
+
 /// This very program, even where its file was replaced meanwhile.
 pub(crate) fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }

@@ -59,7 +59,8 @@ impl Yard {
     pub(crate) fn find(root: &Path) -> Result<Option<Yard>, WorktreeError> {
         // Not NO_XDEV: where the yard itself is mounted is its user's choice.
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(CWD, root, DIRECTORY, Mode::empty(), resolve) {
+        // Without NOFOLLOW, which would hide that a symlink is what stands in the way.
+        match rustix::fs::openat2(CWD, root, DIRECTORY - OFlags::NOFOLLOW, Mode::empty(), resolve) {
             Ok(dir) => Ok(Some(Yard { root: root.to_owned(), dir })),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::LOOP) => {

@@ -7,6 +7,7 @@ use sexton_core::store::Access;
 use crate::backups::require_backup;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
+use crate::recovery::remember_gap;
 use crate::state_dir::require_state_dir;
 
 /// Bring the records of a backup back. Sessions that are not finished keep their present records.
@@ -32,6 +33,7 @@ pub async fn run(args: &RestoreArgs, context: &mut Context<'_>) -> Result<Exit, 
         true => Some(store.backup(&context.backup_dir(), context.now).await?.path),
         false => None,
     };
+    remember_gap(&store.describe(), context.now)?;
     let restored = store.restore(&backup, context.now).await?;
     if context.screen.json {
         let document = json!({

@@ -214,6 +214,7 @@ async fn prepare(
         stop_grace: config.stop_grace.value,
         timeout: args.timeout,
         worktree: false,
+        watch: None,
         notify: notify.map(OsText::from),
         containment: config.contain.value,
         memory_max: args.memory_max,

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait, waitpid};
 use sexton_core::probe::{EndPolicy, Group};
 use sexton_core::session::{Cgroup, EndingReason, Exit, ExitReason, OnOwnerDeath};
-use sexton_core::{ProcessIdentity, ProcessProbe, Session};
+use sexton_core::{Liveness, ProcessIdentity, ProcessProbe, Session};
 
 use super::gate::{NotExecuted, Step};
 use super::outlook::{Event, Outlook, OwnerWatch};
@@ -42,6 +42,8 @@ pub(crate) struct Life {
     /// When an orphan that nobody adopted is ended.
     orphaned_until: Option<Instant>,
     trim: Option<Trim>,
+    /// Whether the command is our child, so that whoever loses its parent becomes ours too.
+    is_parent: bool,
     /// Why it is being ended, once that is decided.
     ending: Option<EndingReason>,
 }
@@ -60,6 +62,7 @@ impl Life {
             recorder: Recorder::of(&plan),
             deadline: plan.timeout.map(|timeout| Instant::now() + timeout),
             orphaned_until: None,
+            is_parent: true,
             ending: None,
             process: ready.process.clone(),
             supervisor: ready.supervisor.clone(),
@@ -99,6 +102,27 @@ impl Life {
 
     /// Waits for the command, and records its end.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
+        self.begin_watching();
+        // Whatever fails while waiting, the command's end is still recorded.
+        let status = self.wait_for_command().or_else(|_| self.wait_for_command_alone())?;
+        self.conclude(&exit_of(status))
+    }
+
+    /// Waits for a command that is somebody else's child, and records that it ended: how, only its parent
+    /// could tell.
+    pub(crate) fn watch(&mut self) -> io::Result<()> {
+        self.begin_watching();
+        self.is_parent = false;
+        if self.outlook.watch_command(self.probe.as_ref(), &self.process) {
+            while !self.wait_for_events()?.contains(&Event::CommandGone) {}
+        } else if let Liveness::Unknown(why) = pollster::block_on(self.probe.observe(&self.process)) {
+            // What cannot be seen cannot be said to have ended.
+            return Err(io::Error::other(why));
+        }
+        self.conclude(&Exit { reason: ExitReason::Unknown, code: None, ..Exit::exited(0) })
+    }
+
+    fn begin_watching(&mut self) {
         if let Some(owner) = self.plan.owner.clone() {
             self.watch_owner(&owner);
         }
@@ -106,14 +130,14 @@ impl Life {
             // No watches are left on this machine: the log grows as it would without us.
             self.trim = None;
         }
-        // Whatever fails while waiting, the command's end is still recorded.
-        let status = self.wait_for_command().or_else(|_| self.wait_for_command_alone())?;
+    }
+
+    fn conclude(&mut self, exit: &Exit) -> io::Result<()> {
         let finished_at = Timestamp::now().into();
         self.end_leftovers();
         self.release_cgroup();
-        let exit = exit_of(status);
-        self.recorder.record_end(&exit, self.ending, finished_at)?;
-        self.recorder.notify(self.plan.notify.as_ref(), &exit);
+        self.recorder.record_end(exit, self.ending, finished_at)?;
+        self.recorder.notify(self.plan.notify.as_ref(), exit);
         self.clear_worktree(self.ending.is_none() && exit.code == Some(0));
         Ok(())
     }
@@ -131,16 +155,23 @@ impl Life {
             if let Some(status) = self.reap()? {
                 return Ok(status);
             }
-            for event in self.outlook.wait(self.next_moment())? {
-                match event {
-                    Event::ChildEnded => {}
-                    Event::ReadAgain => self.read_again(),
-                    Event::OwnerGone => self.begin_orphanhood(),
-                    Event::LogGrew => self.trim.iter_mut().for_each(|trim| trim.plan(Instant::now())),
-                }
-            }
-            self.do_what_is_due();
+            self.wait_for_events()?;
         }
+    }
+
+    /// Waits until something happens, and does what that calls for.
+    fn wait_for_events(&mut self) -> io::Result<Vec<Event>> {
+        let events = self.outlook.wait(self.next_moment())?;
+        for event in &events {
+            match event {
+                Event::ChildEnded | Event::CommandGone => {}
+                Event::ReadAgain => self.read_again(),
+                Event::OwnerGone => self.begin_orphanhood(),
+                Event::LogGrew => self.trim.iter_mut().for_each(|trim| trim.plan(Instant::now())),
+            }
+        }
+        self.do_what_is_due();
+        Ok(events)
     }
 
     /// Waits for the command and for nothing else.
@@ -196,6 +227,11 @@ impl Life {
         if self.plan.on_owner_death == OnOwnerDeath::End {
             self.orphaned_until = Some(Instant::now() + self.plan.owner_grace);
         }
+    }
+
+    /// Takes the place of a supervisor that is gone. Says whether the session still needed one.
+    pub(crate) fn take_over(&self, from: Option<&ProcessIdentity>) -> io::Result<bool> {
+        self.recorder.replace_supervisor(from, &self.supervisor)
     }
 
     /// Somebody says that the record changed: it may have another owner now.
@@ -265,7 +301,7 @@ impl Life {
     /// Ends what the command left behind. Whoever loses its parent in here becomes our child, so having
     /// no child proves that nobody is left, without looking at a single process.
     fn end_leftovers(&mut self) {
-        while self.has_children() || !cfg!(target_os = "linux") {
+        while self.has_children() || !self.is_parent || !cfg!(target_os = "linux") {
             let survivors = self.terminate_members();
             let watches: Vec<_> = survivors
                 .iter()

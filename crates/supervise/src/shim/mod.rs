@@ -23,7 +23,7 @@ use sexton_core::probe::{Contained, Limits};
 use sexton_core::{OsText, ProcessProbe};
 
 use crate::control::{Control, FromShim, FromStarter, Ready};
-use crate::plan::Plan;
+use crate::plan::{Plan, WatchedCommand};
 use crate::platform::{become_subreaper, ignore_signals, name_process};
 use crate::session_dir::SessionDir;
 use gate::{Gated, Opened, Streams, fork_at_gate};
@@ -77,7 +77,10 @@ fn live(mut control: Control) -> io::Result<()> {
     name_process(PROCESS_NAME);
     // A starter that left before it said what to start has nothing to be tidied up: what there is of a
     // session, the shim makes.
-    let Some(plan) = control.receive::<Plan>()? else { return Ok(()) };
+    let Some(mut plan) = control.receive::<Plan>()? else { return Ok(()) };
+    if let Some(command) = plan.watch.take() {
+        return watch(control, plan, command);
+    }
     let directory = SessionDir::of(&plan.state_dir, &plan.session);
     let (mut life, gated, ready) = match Prepared::make(&plan).and_then(|prepared| prepared.fork(plan)) {
         Ok(forked) => forked,
@@ -114,6 +117,32 @@ fn live(mut control: Control) -> io::Result<()> {
         }
         Opened::Nobody => life.give_up(),
     }
+}
+
+/// The life of a shim for a session that lost its own.
+fn watch(mut control: Control, plan: Plan, command: WatchedCommand) -> io::Result<()> {
+    let lost = command.lost.clone();
+    let prepared = prepare_watch(plan, command).and_then(|life| Ok((life.take_over(lost.as_ref())?, life)));
+    match prepared {
+        Ok((true, mut life)) => {
+            let _ = control.send(&FromShim::Executed);
+            drop(control);
+            life.watch()
+        }
+        // Somebody else supervises it by now, or it has ended.
+        Ok((false, _)) => control.send(&FromShim::Executed),
+        Err(error) => control.send(&FromShim::Failed { why: error.to_string() }),
+    }
+}
+
+fn prepare_watch(plan: Plan, command: WatchedCommand) -> io::Result<Life> {
+    let registry = Registry::linked().map_err(io::Error::other)?;
+    let probe = registry.open_probe(&plan.probe).map_err(io::Error::other)?;
+    let log = open_log(&plan.log_path)?;
+    let supervisor = pollster::block_on(probe.identify(std::process::id())).map_err(io::Error::other)?;
+    let ready = Ready { process: command.process, supervisor, cgroup: command.cgroup };
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(Life::new(plan, probe, Outlook::open()?, log, &ready))
 }
 
 /// Everything that can fail before there is a process.

@@ -18,6 +18,8 @@ pub(crate) enum Event {
     ReadAgain,
     /// The owner is gone.
     OwnerGone,
+    /// A command that is not our child is gone.
+    CommandGone,
     /// The log was written to.
     LogGrew,
 }
@@ -26,6 +28,7 @@ pub(crate) enum Event {
 pub(crate) struct Outlook {
     signals: SignalPipe,
     owner: Option<ProcessWatch>,
+    command: Option<ProcessWatch>,
     log: Option<GrowthWatch>,
 }
 
@@ -44,7 +47,7 @@ impl Outlook {
     /// Begins to watch for signals. From here on the process has them blocked.
     pub(crate) fn open() -> io::Result<Outlook> {
         let signals = SignalPipe::open(&[libc::SIGCHLD, libc::SIGUSR1])?;
-        Ok(Outlook { signals, owner: None, log: None })
+        Ok(Outlook { signals, owner: None, command: None, log: None })
     }
 
     /// Watches `owner` instead of whoever was watched before.
@@ -58,6 +61,14 @@ impl Outlook {
             Watched::Gone => OwnerWatch::Gone,
             Watched::Unknown(_) => OwnerWatch::Unknowable,
         }
+    }
+
+    /// Watches a command that is not our child. Says whether it is there to be watched.
+    pub(crate) fn watch_command(&mut self, probe: &dyn ProcessProbe, command: &ProcessIdentity) -> bool {
+        if let Watched::Alive(watch) = watch_process(probe, command) {
+            self.command = Some(watch);
+        }
+        self.command.is_some()
     }
 
     /// Watches nobody any more.
@@ -77,6 +88,7 @@ impl Outlook {
     pub(crate) fn wait(&self, until: Option<Instant>) -> io::Result<Vec<Event>> {
         let mut fds = vec![self.signals.as_fd()];
         fds.extend(self.owner.as_ref().map(|owner| owner.watch.as_fd()));
+        fds.extend(self.command.as_ref().map(|command| command.watch.as_fd()));
         fds.extend(self.log.as_ref().map(GrowthWatch::as_fd));
         let mut ready = wait_for(&fds, until)?.into_iter();
         let mut events = Vec::new();
@@ -87,6 +99,9 @@ impl Outlook {
         }
         if self.owner.is_some() && ready.next() == Some(true) {
             events.push(Event::OwnerGone);
+        }
+        if self.command.is_some() && ready.next() == Some(true) {
+            events.push(Event::CommandGone);
         }
         if let Some(log) = &self.log
             && ready.next() == Some(true)

@@ -13,7 +13,7 @@ use sexton_core::plugin::{Registry, StoreOptions};
 use sexton_core::probe::COOKIE;
 use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
 use sexton_core::store::{Access, update_session};
-use sexton_core::{OsText, Session, Store, Time};
+use sexton_core::{OsText, ProcessIdentity, Session, Store, Time};
 
 use crate::exit_file::{ExitFile, PendingExits};
 use crate::plan::Plan;
@@ -64,6 +64,27 @@ impl Recorder {
         });
         let recorded = claimed.ok().flatten().and_then(|session| session.ending);
         recorded.map_or(reason, |ending| ending.reason)
+    }
+
+    /// Names `next` as the session's supervisor, where that still is `from` and the session is active. Says
+    /// whether it was.
+    pub(crate) fn replace_supervisor(
+        &self,
+        from: Option<&ProcessIdentity>,
+        next: &ProcessIdentity,
+    ) -> io::Result<bool> {
+        let (recorder, from, next) = (self.clone(), from.cloned(), next.clone());
+        within(STORE_WAIT, move || {
+            let mut replaced = false;
+            recorder.update(|session| {
+                replaced = session.status.is_active() && session.supervisor == from;
+                if replaced {
+                    session.supervisor = Some(next.clone());
+                }
+                replaced
+            })?;
+            Ok(replaced)
+        })
     }
 
     /// Records how the session ended: in the store, or where that takes too long in the exit file.

@@ -10,6 +10,26 @@ use sexton_core::WorktreeError;
 use super::Blank;
 use crate::fault::failed;
 
+/// What git calls its local variables (`git rev-parse --local-env-vars`).
+const ABOUT_ONE_REPOSITORY: [&str; 16] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
 /// Whether the entry has patterns that say what not to check out.
 pub(super) fn has_sparse_patterns(admin: &Path) -> bool {
     admin.join("info/sparse-checkout").exists()
@@ -19,10 +39,8 @@ pub(super) fn has_sparse_patterns(admin: &Path) -> bool {
 pub(super) fn check_out(blank: &Blank<'_>) -> Result<(), WorktreeError> {
     let mut git = Command::new("git");
     // Whoever called us may be a hook, whose variables are about another worktree.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"GIT_")) {
-        if !is_about_configuration(name.as_encoded_bytes()) {
-            git.env_remove(name);
-        }
+    for variable in ABOUT_ONE_REPOSITORY {
+        git.env_remove(variable);
     }
     git.env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null()).current_dir(blank.path);
     git.arg("--git-dir").arg(blank.admin).arg("--work-tree").arg(blank.path);
@@ -33,9 +51,4 @@ pub(super) fn check_out(blank: &Blank<'_>) -> Result<(), WorktreeError> {
     }
     let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     Err(failed("running git to fill", blank.path, format!("git failed ({}): {said}", done.status)))
-}
-
-/// Variables that say where the user's configuration is stay.
-fn is_about_configuration(name: &[u8]) -> bool {
-    matches!(name, b"GIT_CONFIG_GLOBAL" | b"GIT_CONFIG_SYSTEM" | b"GIT_CONFIG_NOSYSTEM" | b"GIT_EXEC_PATH")
 }

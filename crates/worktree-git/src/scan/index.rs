@@ -2,6 +2,7 @@
 //! refresh it: a left-over `index.lock` is no obstacle, split and sparse indexes are understood, and what
 //! cannot be understood is an error, because staged content that nobody saw would be lost.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -108,6 +109,14 @@ impl Index {
         index.written = cut_time(metadata.mtime(), metadata.mtime_nsec());
         index.raw = Some(raw);
         Ok(index)
+    }
+
+    /// The paths, in the bytes of an index, that are not meant to be on disk. Those of a shared index are
+    /// looked for beside it in `admin`.
+    pub(crate) fn find_skipped(raw: &[u8], admin: &Path) -> io::Result<HashSet<Vec<u8>>> {
+        let index = parse(raw, Some(admin))?;
+        let skipped = index.entries.iter().filter(|entry| entry.skip_worktree && entry.mode != SPARSE_DIRECTORY);
+        Ok(skipped.map(|entry| index.path(entry).to_vec()).collect())
     }
 
     /// An entry's path.
@@ -345,7 +354,7 @@ fn join_shared(split: Index, link: &[u8], directory: &Path) -> io::Result<Index>
         *entry = Entry { path: entry.path.clone(), ..replacement.clone() };
     }
     let mut position = 0;
-    let deleted: std::collections::HashSet<usize> = deleted.ones().collect();
+    let deleted: HashSet<usize> = deleted.ones().collect();
     joined.entries.retain(|_| {
         position += 1;
         !deleted.contains(&(position - 1))

@@ -1,0 +1,127 @@
+//! Putting a rescue back: a new worktree, registered with its repository, with files, index and git's own
+//! state as they were. It carries no mark: it is its user's, and no recovery touches it.
+//!
+//! The entry comes into the repository's sight last. What fails before that is taken away again; what is
+//! killed leaves files in the new directory and nothing else.
+
+mod files;
+mod head;
+mod register;
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use git2::Repository;
+use rustix::fs::{Mode, OFlags};
+use sexton_core::worktree::RestoredWork;
+use sexton_core::{SessionId, WorktreeError};
+
+use crate::checkout::{self, Blank};
+use crate::fault::failed;
+use crate::repository;
+use crate::rescues::{self, Stored};
+
+/// A rescue on its way back.
+pub(crate) struct Restoration<'a> {
+    pub(crate) repository: &'a Repository,
+    pub(crate) common: &'a Path,
+    pub(crate) stored: &'a Stored,
+    /// Where it goes.
+    pub(crate) into: &'a Path,
+}
+
+/// Restores the rescue of a session into an empty or new directory.
+pub(crate) fn restore(repo: &Path, session: &SessionId, into: &Path) -> Result<RestoredWork, WorktreeError> {
+    let repository = repository::open(repo)?;
+    let common = repository::canonical_common(&repository)?;
+    let stored = rescues::require(&repository, repo, session)?;
+    let made = Directory::make(into)?;
+    let restoration =
+        Restoration { repository: &repository, common: &common, stored: &stored, into: &made.path };
+    match restoration.run() {
+        Ok(branch) => Ok(RestoredWork { path: made.path.clone(), files: stored.manifest.changed, branch }),
+        Err(error) => {
+            made.clear();
+            Err(error)
+        }
+    }
+}
+
+impl Restoration<'_> {
+    fn run(&self) -> Result<Option<String>, WorktreeError> {
+        let head = head::choose(self)?;
+        let draft = register::Draft::write(self, &head)?;
+        self.fill(draft.path())?;
+        // The checkout made an index of its own.
+        draft.put_index(self)?;
+        head.make_branch(self)?;
+        draft.publish(self)?;
+        Ok(head.short_branch())
+    }
+
+    /// Writes the files: HEAD's as a checkout gives them, then what differs, byte for byte.
+    fn fill(&self, admin: &Path) -> Result<(), WorktreeError> {
+        let in_git = |error: git2::Error| failed("reading the rescue for", self.into, error);
+        if self.stored.manifest.head.is_some() {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let dir = rustix::fs::open(self.into, flags, Mode::empty())
+                .map_err(|error| failed("opening", self.into, error))?;
+            let commit = self.repository.find_commit(self.stored.base).map_err(in_git)?;
+            let blank = Blank { dir: dir.as_fd(), path: self.into, admin, common: self.common };
+            checkout::fill(&blank, self.repository, &commit)?;
+        }
+        files::apply(self, admin).map_err(|error| failed("restoring into", self.into, error))
+    }
+}
+
+/// The directory that a rescue goes into.
+struct Directory {
+    path: PathBuf,
+    /// Whether it was not there before.
+    is_new: bool,
+}
+
+impl Directory {
+    fn make(into: &Path) -> Result<Directory, WorktreeError> {
+        let cannot = |why: &str| WorktreeError::CannotRestore { path: into.to_owned(), why: why.to_owned() };
+        let path = std::path::absolute(into).map_err(|error| failed("resolving", into, error))?;
+        let is_new = match fs::read_dir(&path) {
+            Ok(mut entries) => {
+                if entries.next().is_some() {
+                    return Err(cannot("it is not empty"));
+                }
+                false
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&path).map_err(|error| failed("making", &path, error))?;
+                true
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(cannot("it is not a directory"));
+            }
+            Err(error) => return Err(failed("listing", &path, error)),
+        };
+        // Git and the entry must mean the same place, whatever symlinks led here.
+        let path = path.canonicalize().map_err(|error| failed("resolving", &path, error))?;
+        Ok(Directory { path, is_new })
+    }
+
+    /// Takes away what was written: all of it is ours, the directory was empty. What cannot be taken away
+    /// stays, and the error that led here is told.
+    fn clear(&self) {
+        if self.is_new {
+            let _ = fs::remove_dir_all(&self.path);
+            return;
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let _ = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            };
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The admin entry of a restored worktree: git's own state of it, from the rescue.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use git2::{ObjectType, Oid, Tree};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use sexton_core::{SessionId, WorktreeError};
+use sexton_durable::sync_parent;
+
+use super::Restoration;
+use super::head::Head;
+use crate::blueprint::Links;
+use crate::entry;
+use crate::fault::failed;
+
+/// An entry that git does not see yet. It goes away unless it was published.
+pub(super) struct Draft {
+    path: PathBuf,
+    published: bool,
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+impl Draft {
+    /// Writes the state of the rescue, with another HEAD where it must be.
+    pub(super) fn write(restoration: &Restoration<'_>, head: &Head) -> Result<Draft, WorktreeError> {
+        let workshop = entry::workshop(restoration.common);
+        let path = workshop.join(format!("restore-{}", SessionId::random()));
+        let draft = Draft { path, published: false };
+        let write = || -> io::Result<()> {
+            entry::inside(&workshop, || fs::create_dir(&draft.path))?;
+            if let Some(state) = find_in(restoration, "state")? {
+                write_tree(restoration, state, &draft.path)?;
+            }
+            fs::create_dir_all(draft.path.join("refs"))?;
+            fs::write(draft.path.join("HEAD"), head.text())?;
+            fs::write(draft.path.join("commondir"), "../..\n")
+        };
+        write().map_err(|error| failed("writing", &draft.path, error))?;
+        Ok(draft)
+    }
+
+    /// Where it is now.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts the index back, byte for byte; none where there was none.
+    pub(super) fn put_index(&self, restoration: &Restoration<'_>) -> Result<(), WorktreeError> {
+        let path = self.path.join("index");
+        let put = || -> io::Result<()> {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            match restoration.stored.index {
+                Some(blob) => fs::write(&path, load_blob(restoration, blob)?),
+                None => Ok(()),
+            }
+        };
+        put().map_err(|error| failed("writing", &path, error))
+    }
+
+    /// Gives it a name that git sees, and links the directory to it.
+    pub(super) fn publish(mut self, restoration: &Restoration<'_>) -> Result<(), WorktreeError> {
+        let links = Links::of(restoration.repository)
+            .map_err(|error| failed("reading the configuration of", restoration.common, error))?;
+        let dot_git = restoration.into.join(".git");
+        let publish = || -> io::Result<PathBuf> {
+            for attempt in 0.. {
+                let admin = entry::all(restoration.common).join(name(restoration.into, attempt));
+                let back = links.write(&admin, &dot_git);
+                fs::write(self.path.join("gitdir"), entry::line("", &back))?;
+                fs::write(&dot_git, entry::line("gitdir: ", &links.write(restoration.into, &admin)))?;
+                let mut taken = false;
+                entry::inside(&entry::all(restoration.common), || {
+                    match renameat_with(CWD, &self.path, CWD, &admin, RenameFlags::NOREPLACE) {
+                        Err(Errno::EXIST | Errno::NOTEMPTY) => taken = true,
+                        renamed => renamed?,
+                    }
+                    Ok(())
+                })?;
+                if !taken {
+                    sync_parent(&admin)?;
+                    return Ok(admin);
+                }
+            }
+            unreachable!("the loop above has no end")
+        };
+        publish().map_err(|error| failed("registering", restoration.into, error))?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+/// The name of an entry: that of its directory, as git does it, with a number where that is taken.
+fn name(into: &Path, attempt: usize) -> String {
+    let plain = into.file_name().unwrap_or(OsStr::new("restored")).to_string_lossy();
+    let keep = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    let plain: String = plain.chars().map(|letter| if keep(letter) { letter } else { '-' }).collect();
+    if attempt == 0 { plain } else { format!("{plain}{attempt}") }
+}
+
+fn find_in(restoration: &Restoration<'_>, name: &str) -> io::Result<Option<Oid>> {
+    let tree = restoration.repository.find_tree(restoration.stored.state_tree).map_err(io::Error::other)?;
+    Ok(tree.get_name(name).map(|entry| entry.id()))
+}
+
+fn write_tree(restoration: &Restoration<'_>, tree: Oid, into: &Path) -> io::Result<()> {
+    let tree: Tree<'_> = restoration.repository.find_tree(tree).map_err(io::Error::other)?;
+    for entry in &tree {
+        let name = entry.name_bytes();
+        if matches!(name, b"." | b".." | b"") || name.contains(&b'/') {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the rescue has a name that leads elsewhere"));
+        }
+        let path = into.join(OsStr::from_bytes(name));
+        match entry.kind() {
+            Some(ObjectType::Tree) => {
+                fs::create_dir(&path)?;
+                write_tree(restoration, entry.id(), &path)?;
+            }
+            _ => fs::write(&path, load_blob(restoration, entry.id())?)?,
+        }
+    }
+    Ok(())
+}
+
+fn load_blob(restoration: &Restoration<'_>, oid: Oid) -> io::Result<Vec<u8>> {
+    let blob = restoration.repository.find_blob(oid).map_err(io::Error::other)?;
+    Ok(blob.content().to_vec())
+}
