@@ -1,5 +1,7 @@
 //! Ending a session: who says so first decides what it is remembered for.
 
+use std::collections::BTreeMap;
+
 use crate::recover::owner_is_gone;
 use crate::session::{Ending, EndingReason, Exit, Recovery, WorktreeOutcome};
 use crate::{Batch, Session, SessionId, Store, StoreError, Time};
@@ -9,13 +11,14 @@ const CLAIM_ATTEMPTS: usize = 100;
 
 /// Says in every record that is still active that it is being ended, all in one commit. A claim that
 /// somebody made before stands. Returns the records as they are then, in the order asked for, without
-/// those that do not exist.
+/// those that do not exist. `counters` are added to by the same commit, if there is one.
 pub async fn claim_ending(
     store: &dyn Store,
     ids: &[SessionId],
     reason: EndingReason,
     by: &str,
     now: Time,
+    counters: &BTreeMap<String, u64>,
 ) -> Result<Vec<Session>, StoreError> {
     let mut attempt = 1;
     loop {
@@ -31,6 +34,9 @@ pub async fn claim_ending(
                 claimed.push(sessions.len());
             }
             sessions.push(session);
+        }
+        if !batch.is_empty() {
+            batch.counters.clone_from(counters);
         }
         match store.commit(batch).await {
             Ok(committed) => {

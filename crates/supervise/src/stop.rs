@@ -1,6 +1,6 @@
 //! Stopping sessions: many at once in one grace period, with or without a living shim.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub async fn stop_sessions(
     policy: &StopPolicy,
     clock: fn() -> Time,
 ) -> Result<Vec<Stopped>, StopError> {
-    let claimed = claim_ending(store, ids, EndingReason::Stopped, "stop", clock()).await?;
+    let claimed = claim_ending(store, ids, EndingReason::Stopped, "stop", clock(), &BTreeMap::new()).await?;
     let (ended, active): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|session| !session.status.is_active());
     let groups: Vec<_> = active.iter().map(Group::of).collect();

@@ -64,8 +64,6 @@ pub(crate) fn build(blueprint: &Blueprint<'_>) -> Result<PathBuf, WorktreeError>
     let admin = entry::all(blueprint.common).join(&name);
     let built = entry::workshop(blueprint.common).join(format!("{name}.new"));
     let placed = blueprint.draw(&built, &admin).and_then(|()| place(&built, &admin));
-    // Only where it is empty.
-    let _ = fs::remove_dir(entry::workshop(blueprint.common));
     match placed {
         Ok(()) => Ok(admin),
         Err(error) => {

@@ -66,7 +66,7 @@ fn reference(name: &str) -> String {
 }
 
 /// Whether any worktree has the branch checked out, or is in the middle of rebasing it.
-fn is_checked_out(common: &Path, full: &str) -> Result<bool, WorktreeError> {
+pub(crate) fn is_checked_out(common: &Path, full: &str) -> Result<bool, WorktreeError> {
     let mut git_dirs = entry::list(common)?;
     git_dirs.push(common.to_owned());
     let says = |file: &Path, line: &str| fs::read_to_string(file).is_ok_and(|text| text.trim() == line);

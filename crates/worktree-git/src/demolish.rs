@@ -45,8 +45,7 @@ pub(crate) fn finish(plot: &Plot, common: &Path) -> Result<(), WorktreeError> {
             _ => {}
         }
     }
-    // Only where they are empty, as git does it.
-    let _ = fs::remove_dir(entry::workshop(common));
+    // Only where it is empty, as git does it.
     let _ = fs::remove_dir(entry::all(common));
     Ok(())
 }

@@ -4,14 +4,144 @@
 //! a worktree is; nothing outside the yard is reached, because `yard.rs` holds it open; and a rescue runs no
 //! program.
 
+mod blueprint;
+mod branch;
+mod checkout;
+mod claim;
+mod create;
+mod delete;
+mod demolish;
 mod entry;
 mod fault;
+mod gone;
+mod inspect;
 mod mark;
-mod repository;
-mod site;
+mod marked;
+mod mounts;
 mod pack;
+mod remove;
+mod repository;
 mod rescue;
 mod rescues;
+mod restore;
 mod scan;
+mod site;
+mod sweep;
 mod tree;
 mod yard;
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use sexton_core::plugin::{WorktreePlugin, inventory};
+use sexton_core::worktree::{
+    CreatedWorktree, Inspection, Marked, Plot, Removal, RescueDetails, RescueEntry, Rescued, RestoredWork,
+    StartPoint, WorktreeOptions,
+};
+use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
+
+use crate::yard::Yard;
+
+const NAME: &str = "git";
+
+inventory::submit! {
+    WorktreePlugin {
+        name: NAME,
+        summary: "git worktrees: rescued under refs/sexton/rescue before they are removed",
+        strength: 100,
+        open,
+    }
+}
+
+/// Opens the cleaner. It works wherever git repositories are.
+pub fn open(options: &WorktreeOptions) -> Result<Box<dyn WorktreeCleaner>, WorktreeError> {
+    Ok(Box::new(GitCleaner { options: *options }))
+}
+
+/// What looks after git worktrees. It has no state: everything is judged by what is there.
+struct GitCleaner {
+    options: WorktreeOptions,
+}
+
+#[async_trait]
+impl WorktreeCleaner for GitCleaner {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    async fn find_repository(&self, directory: &Path) -> Result<PathBuf, WorktreeError> {
+        repository::find(directory)
+    }
+
+    async fn create(
+        &self,
+        plot: &Plot,
+        from: &StartPoint,
+        now: Time,
+    ) -> Result<CreatedWorktree, WorktreeError> {
+        create::create(plot, from, now)
+    }
+
+    async fn claim(&self, plot: &Plot, now: Time) -> Result<(), WorktreeError> {
+        claim::claim(plot, now)
+    }
+
+    async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
+        inspect::inspect(plot, self.options.rescue_ignored)
+    }
+
+    async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError> {
+        let _lock = Yard::lock_in(&plot.root, &plot.session)?;
+        match site::find_ours(plot)? {
+            Some(site) => rescue::rescue(&site, self.options, now),
+            None => gone::find_earlier(plot),
+        }
+    }
+
+    async fn remove(
+        &self,
+        plot: &Plot,
+        rescued: &Rescued,
+        probe: &dyn ProcessProbe,
+    ) -> Result<Removal, WorktreeError> {
+        remove::remove(plot, rescued, probe).await
+    }
+
+    async fn sweep(&self, root: &Path, probe: &dyn ProcessProbe) -> Result<usize, WorktreeError> {
+        sweep::sweep(root, probe).await
+    }
+
+    async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError> {
+        marked::list(root, store)
+    }
+
+    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError> {
+        rescues::list(repo)
+    }
+
+    async fn describe_rescue(
+        &self,
+        repo: &Path,
+        session: &SessionId,
+    ) -> Result<RescueDetails, WorktreeError> {
+        rescues::describe(repo, session)
+    }
+
+    async fn restore(
+        &self,
+        repo: &Path,
+        session: &SessionId,
+        into: &Path,
+    ) -> Result<RestoredWork, WorktreeError> {
+        restore::restore(repo, session, into)
+    }
+
+    async fn drop_rescue(
+        &self,
+        repo: &Path,
+        session: &SessionId,
+        commit: &str,
+    ) -> Result<bool, WorktreeError> {
+        rescues::drop_rescue(repo, session, commit)
+    }
+}

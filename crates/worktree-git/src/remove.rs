@@ -14,10 +14,10 @@ use sexton_core::{ProcessProbe, WorktreeError};
 
 use crate::demolish;
 use crate::entry;
-use crate::fault::{failed, not_ours};
+use crate::fault::failed;
 use crate::mounts::Mounts;
 use crate::repository;
-use crate::site::{self, Found, Site, Workdir};
+use crate::site::{self, Site, Workdir};
 use crate::yard::{self, Lies, Trash, Yard};
 
 /// Removes the worktree of `plot`, or what is left of it.
@@ -29,15 +29,11 @@ pub(crate) async fn remove(
     let name = site::require_name(plot)?;
     let yard = Yard::find(&plot.root)?;
     let _lock = yard.as_ref().map(|yard| yard.lock(&plot.session)).transpose()?;
-    let site = match site::find(plot)? {
-        Found::Ours(site) => site,
-        Found::Foreign(why) => return Err(not_ours(plot, why)),
-        Found::Absent => {
-            if let Some(common) = repository::find_common(&plot.repo)? {
-                demolish::finish(plot, &common)?;
-            }
-            return Ok(Removal::AlreadyGone);
+    let Some(site) = site::find_ours(plot)? else {
+        if let Some(common) = repository::find_common(&plot.repo)? {
+            demolish::finish(plot, &common)?;
         }
+        return Ok(Removal::AlreadyGone);
     };
     if let Some(why) = find_objection(&site, rescued)? {
         return Ok(Removal::Kept(why));

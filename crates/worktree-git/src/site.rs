@@ -77,6 +77,15 @@ pub(crate) fn find(plot: &Plot) -> Result<Found, WorktreeError> {
     }
 }
 
+/// The session's worktree; `None` where there is none, an error where something else is there.
+pub(crate) fn find_ours(plot: &Plot) -> Result<Option<Site>, WorktreeError> {
+    match find(plot)? {
+        Found::Absent => Ok(None),
+        Found::Ours(site) => Ok(Some(site)),
+        Found::Foreign(why) => Err(not_ours(plot, why)),
+    }
+}
+
 /// The name of the worktree in its yard: it lies directly inside, and not by what a `..` makes of it.
 pub(crate) fn require_name(plot: &Plot) -> Result<&OsStr, WorktreeError> {
     let name = plot.path.file_name().filter(|_| plot.path.parent() == Some(&*plot.root));

@@ -76,6 +76,12 @@ impl Yard {
         Yard::find(root)?.ok_or_else(|| failed("opening the yard", root, Errno::NOENT))
     }
 
+    /// Waits until nobody else works on `session` in the yard at `root`. Where there is no yard, there is
+    /// nothing to work on.
+    pub(crate) fn lock_in(root: &Path, session: &SessionId) -> Result<Option<FileLock>, WorktreeError> {
+        Yard::find(root)?.map(|yard| yard.lock(session)).transpose()
+    }
+
     /// Where it is.
     pub(crate) fn root(&self) -> &Path {
         &self.root

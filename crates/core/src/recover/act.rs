@@ -1,5 +1,6 @@
 //! Acting: carries a plan out, all sessions side by side, each step only where the one before succeeded.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::case::Case;
@@ -9,9 +10,9 @@ use super::plan::{Step, plan};
 use super::policy::Policy;
 use super::report::{Report, seconds};
 use super::{adopt, end, record, retention, strays, yard};
-use crate::ProcessIdentity;
 use crate::probe::lineage;
 use crate::store::LockName;
+use crate::{ProcessIdentity, Time};
 
 /// How long a recovery waits for another one. The other may be saving a great deal of work.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(600);
@@ -29,6 +30,9 @@ pub(super) struct Run<'a> {
     /// The store's own identifier.
     pub(super) store: Option<String>,
     pub(super) report: Report,
+    /// Since when nothing was counted; `None` where nothing was yet.
+    counted: Option<Time>,
+    started: Time,
 }
 
 /// Puts everything in order: ends orphans, saves their work, removes their worktrees, records what became
@@ -55,6 +59,8 @@ pub async fn recover(
         lineage: lineage(ground.probe, ground.me).await?,
         store: ground.store.describe().uuid,
         report: Report { dry_run: policy.dry_run, ..Report::default() },
+        counted: None,
+        started,
     };
     let mut own = run.settle_sessions().await?;
     strays::clear(&mut run).await?;
@@ -66,8 +72,22 @@ pub async fn recover(
 }
 
 impl Run<'_> {
-    pub(super) fn now(&self) -> crate::Time {
+    pub(super) fn now(&self) -> Time {
         (self.ground.clock)()
+    }
+
+    /// What the next commit adds to the counters: this run, once, and the time it took so far.
+    pub(super) fn take_counters(&mut self) -> BTreeMap<String, u64> {
+        let now = self.now();
+        let spent = self.counted.unwrap_or(self.started).age_at(now);
+        let mut counters = BTreeMap::new();
+        if self.counted.is_none() {
+            counters.insert("recoveries".to_owned(), 1);
+        }
+        counters
+            .insert("recovery_milliseconds".to_owned(), u64::try_from(spent.as_millis()).unwrap_or(u64::MAX));
+        self.counted = Some(now);
+        counters
     }
 
     /// Backs the store up before the first change of this run.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::act::Run;
 use super::case::Case;
 use super::ground::{Phase, RecoverError};
-use super::plan::Step;
+use super::plan::{Cause, Step};
 use super::report::seconds;
 use crate::ProcessIdentity;
 use crate::ending::claim_ending;
@@ -29,7 +29,11 @@ pub(super) async fn claim(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), R
     if ids.is_empty() {
         return Ok(());
     }
-    let claimed = claim_ending(run.ground.store, &ids, EndingReason::OwnerDead, BY, run.now()).await?;
+    // Their supervisors may record everything else, so this is where they are counted.
+    let mut counters = run.take_counters();
+    counters.insert(format!("orphans.{}", Cause::OwnerDead), ids.len() as u64);
+    let reason = EndingReason::OwnerDead;
+    let claimed = claim_ending(run.ground.store, &ids, reason, BY, run.now(), &counters).await?;
     for case in cases.iter_mut().filter(|case| claims(case)) {
         match claimed.iter().find(|session| session.id == case.session.id) {
             // It was adopted, or ended, a moment ago: that is judged again.

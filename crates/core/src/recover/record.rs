@@ -3,7 +3,7 @@
 use super::act::Run;
 use super::case::Case;
 use super::ground::RecoverError;
-use super::plan::{Cause, Verdict};
+use super::plan::{Cause, Step, Verdict};
 use crate::session::{Exit, ExitReason, Recovery, WorktreeOutcome};
 use crate::{Batch, Session, Status, StoreError, Time};
 
@@ -21,11 +21,9 @@ pub(super) async fn commit(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), 
             (settled != case.session).then_some((case, settled))
         })
         .collect();
-    for (number, chunk) in due.chunks_mut(BATCH).enumerate() {
+    for chunk in due.chunks_mut(BATCH) {
         let mut batch = counted(chunk.iter().map(|(case, _)| &**case));
-        if number == 0 {
-            batch = batch.count("recoveries", 1);
-        }
+        batch.counters.append(&mut run.take_counters());
         batch = chunk.iter().fold(batch, |batch, (_, settled)| batch.replace(settled.clone()));
         match run.ground.store.commit(batch).await {
             Ok(committed) => {
@@ -59,7 +57,9 @@ async fn one_by_one(run: &Run<'_>, chunk: &mut [(&mut Case, Session)]) -> Result
 fn counted<'a>(cases: impl Iterator<Item = &'a Case>) -> Batch {
     let mut batch = Batch::new();
     for case in cases {
-        if let Some(cause) = case.decision.cause.filter(|_| case.decision.verdict == Verdict::Orphan) {
+        let claimed = case.wants(|step| matches!(step, Step::Claim(_)));
+        let counts = case.decision.verdict == Verdict::Orphan && !claimed;
+        if let Some(cause) = case.decision.cause.filter(|_| counts) {
             batch = batch.count(&format!("orphans.{cause}"), 1);
         }
         let outcome = match case.worktree {

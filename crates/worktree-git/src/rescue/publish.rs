@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use git2::{Oid, Repository};
 use sexton_core::{SessionId, WorktreeError};
-use sexton_durable::{FileLock, create_private_dir, sync_parent};
+use sexton_durable::{FileLock, sync_parent};
 
-use crate::entry;
 use crate::fault::failed;
 
 /// How long another git process may hold the ref.
@@ -23,11 +22,8 @@ pub(crate) fn reference_of(session: &SessionId) -> String {
 
 /// Takes the lock under which a repository's rescues change.
 pub(crate) fn lock(common: &Path) -> Result<FileLock, WorktreeError> {
-    let directory = entry::workshop(common);
-    let path = directory.join("rescues.lock");
-    create_private_dir(&directory)
-        .and_then(|()| FileLock::acquire(&path))
-        .map_err(|error| failed("locking", &path, error))
+    let path = common.join("sexton-rescues.lock");
+    FileLock::acquire(&path).map_err(|error| failed("locking", &path, error))
 }
 
 /// The commit that a session's rescue is; `None` where there is none.

@@ -51,12 +51,20 @@ pub(super) fn apply(restoration: &Restoration<'_>, admin: &Path) -> io::Result<(
     for directory in &stored.manifest.empty_directories {
         fs::create_dir_all(into.join(directory.as_path()))?;
     }
-    // Deepest first: a directory without its write bit takes nothing in any more.
-    for PathBits { path, mode } in stored.manifest.modes.iter().rev() {
-        let path = into.join(path.as_path());
-        if let (Some(mode), true) = (mode, path.symlink_metadata().is_ok()) {
-            fs::set_permissions(path, Permissions::from_mode(*mode))?;
-        }
+    set_modes(restoration)
+}
+
+fn set_modes(restoration: &Restoration<'_>) -> io::Result<()> {
+    let modes = restoration.stored.manifest.modes.iter();
+    let paths = modes.filter_map(|PathBits { path, mode }| {
+        let path = restoration.into.join(path.as_path());
+        let is_dir = path.symlink_metadata().ok()?.is_dir();
+        Some((is_dir, path, (*mode)?))
+    });
+    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|(is_dir, ..)| *is_dir);
+    // Directories last, and the deepest first: one without its bits lets nobody in any more.
+    for (_, path, mode) in files.into_iter().chain(directories.into_iter().rev()) {
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
     }
     Ok(())
 }

@@ -141,7 +141,9 @@ impl Ground {
         expected.sort_unstable();
         assert_eq!(known, expected, "{list}");
         assert!(!list.contains("prunable"), "{list}");
-        assert_eq!(names(&self.repo.join(".git/sexton")), [""; 0], "nothing is left half done");
+        let mut left = names(&self.repo.join(".git/sexton"));
+        left.retain(|name| !name.starts_with("rescues.lock"));
+        assert_eq!(left, [""; 0], "nothing is left half done");
     }
 }
 
