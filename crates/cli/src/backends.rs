@@ -9,6 +9,8 @@ use sexton_proc_portable as _;
 use sexton_store_json as _;
 #[cfg(feature = "store-sqlite")]
 use sexton_store_sqlite as _;
+#[cfg(feature = "worktree-git")]
+use sexton_worktree_git as _;
 
 /// The store that is used where nobody chose one: its scheme, and its file in the state directory.
 pub const DEFAULT_STORE: (&str, &str) =

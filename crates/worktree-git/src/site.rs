@@ -17,7 +17,7 @@ use crate::entry;
 use crate::fault::{failed, not_ours};
 use crate::mark::{self, Mark, Reading};
 use crate::repository;
-use crate::yard::{Lies, Yard, anchor};
+use crate::yard::{Lies, Yard};
 
 /// A worktree of ours.
 #[derive(Debug)]
@@ -45,13 +45,6 @@ pub(crate) struct Workdir {
     pub(crate) trashed: Option<std::ffi::OsString>,
     /// The directory itself, which stays the same whatever happens to its name.
     pub(crate) dir: OwnedFd,
-}
-
-impl Workdir {
-    /// A path of it that no rename and no symlink can change while this is held.
-    pub(crate) fn anchor(&self) -> PathBuf {
-        anchor(self.dir.as_fd())
-    }
 }
 
 /// What is at a plot.

@@ -84,8 +84,9 @@ impl Run<'_> {
         if self.counted.is_none() {
             counters.insert("recoveries".to_owned(), 1);
         }
-        counters
-            .insert("recovery_milliseconds".to_owned(), u64::try_from(spent.as_millis()).unwrap_or(u64::MAX));
+        if let Some(spent) = u64::try_from(spent.as_millis()).ok().filter(|spent| *spent > 0) {
+            counters.insert("recovery_milliseconds".to_owned(), spent);
+        }
         self.counted = Some(now);
         counters
     }
