@@ -77,8 +77,6 @@ impl Shim {
             .arg(SHIM_WORD)
             .arg(session.as_str())
             .env(COOKIE, session.as_str())
-            // It is nobody's occupant, however long it lives.
-            .current_dir("/")
             .stdin(stdin)
             .stdout(OwnedFd::from(theirs))
             .stderr(Stdio::null())

@@ -47,6 +47,8 @@ struct Node {
     /// `None` for one that lies at the top.
     parent: Option<Arc<Node>>,
     name: OsString,
+    /// Whether it is one of those that were to be deleted, and not a part of one.
+    asked_for: bool,
     depth: usize,
     /// Open while anything is left in it.
     dir: OnceLock<OwnedFd>,
@@ -56,11 +58,17 @@ struct Node {
 
 impl Node {
     fn root(name: OsString) -> Node {
-        Node { parent: None, name, depth: 0, dir: OnceLock::new(), left: AtomicUsize::new(1) }
+        Node { asked_for: true, ..Node::part(name) }
+    }
+
+    /// A part of something that was moved to the top.
+    fn part(name: OsString) -> Node {
+        let (dir, left) = (OnceLock::new(), AtomicUsize::new(1));
+        Node { parent: None, name, asked_for: false, depth: 0, dir, left }
     }
 
     fn child(parent: &Arc<Node>, name: OsString) -> Node {
-        Node { parent: Some(Arc::clone(parent)), depth: parent.depth + 1, ..Node::root(name) }
+        Node { parent: Some(Arc::clone(parent)), depth: parent.depth + 1, ..Node::part(name) }
     }
 }
 
@@ -150,7 +158,7 @@ impl Work<'_> {
             }
             let at_top = nobodys_name();
             match rustix::fs::renameat_with(dir, &name, self.top, &at_top, RenameFlags::NOREPLACE) {
-                Ok(()) => found.push(Arc::new(Node::root(at_top))),
+                Ok(()) => found.push(Arc::new(Node::part(at_top))),
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -165,7 +173,7 @@ impl Work<'_> {
         let mut node = node;
         while node.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             match rustix::fs::unlinkat(self.parent_of(node), &node.name, AtFlags::REMOVEDIR) {
-                Ok(()) if node.parent.is_none() => {
+                Ok(()) if node.asked_for => {
                     self.gone.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(()) | Err(Errno::NOENT) => {}

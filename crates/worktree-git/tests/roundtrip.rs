@@ -227,6 +227,23 @@ fn i4_a_file_becomes_a_directory_and_a_directory_a_file() {
 }
 
 #[test]
+fn i5_a_restore_writes_through_no_symlink_of_head() {
+    let ground = Ground::new();
+    let outside = ground.top().join("outside");
+    write(&outside.join("main.rs"), "not ours\n");
+    symlink("src", ground.repo.join("inside")).unwrap();
+    symlink(&outside, ground.repo.join("out")).unwrap();
+    ground.commit("links");
+    let trial = Trial::on(ground);
+    for link in ["inside", "out"] {
+        fs::remove_file(trial.path(link)).unwrap();
+        trial.write(&format!("{link}/main.rs"), "a directory now\n");
+    }
+    trial.round_trip();
+    assert_eq!(fs::read(outside.join("main.rs")).unwrap(), b"not ours\n");
+}
+
+#[test]
 fn i4_executable() {
     let trial = Trial::new();
     let set = |path: &str, mode| {

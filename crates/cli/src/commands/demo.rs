@@ -1,12 +1,12 @@
-//! `sexton demo`: the whole story on a throw-away state directory, in seconds.
+//! `sexton demo`: the whole story on a throw-away repository, in seconds.
 //!
-//! Everything in it is real: real processes, real records, a real flipped byte. It runs this very
-//! program, shows what is typed and what comes back, and leaves nothing behind.
+//! Everything in it is real: real processes, real worktrees, a real kill -9. It runs this very program,
+//! shows what is typed and what comes back, and leaves nothing behind.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use sexton_core::probe::COOKIE;
@@ -16,7 +16,7 @@ use crate::args::GlobalArgs;
 use crate::failure::{Exit, Failure};
 use crate::screen::{Screen, Tone};
 
-/// See the whole story on a throw-away state directory.
+/// See the whole story on a throw-away repository.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -26,57 +26,71 @@ pub struct DemoArgs {}
 /// Tells the story.
 pub async fn run(_: &GlobalArgs, screen: &mut Screen) -> Result<Exit, Failure> {
     let mut stage = Stage::build(screen)?;
-    stage.say("An orchestrator lets three agents work in the background. One of them detaches a helper.")?;
+    stage.say("An orchestrator lets three agents work, each in a git worktree of its own.")?;
     let owner = stage.start_orchestrator()?.to_string();
-    for (name, ticket, script) in AGENTS {
-        stage.sexton_shown(
-            &[
-                "run",
-                "-d",
-                "--owner-pid",
-                &owner,
-                "--name",
-                name,
-                "--ticket",
-                ticket,
-                "--",
-                "sh",
-                "-c",
-                script,
-            ],
-            &format!("run -d --owner-pid {owner} --name {name} --ticket {ticket} -- sh -c '{script}'"),
-        )?;
+    for agent in &AGENTS {
+        stage.start(agent, &owner)?;
     }
-    stage.sexton(&["ps"])?;
-    stage.sexton(&["logs", "parser"])?;
-    stage.say(
-        "kill -9 the orchestrator. Nobody runs anything; a second later its agents have ended, whole.",
-    )?;
+    stage.wait_for_work()?;
+    stage
+        .say("kill -9 the orchestrator. Its agents are orphans now, with uncommitted work in their hands.")?;
     stage.kill_orchestrator()?;
-    stage.sexton(&["wait", "parser", "docs", "bench"])?;
-    stage.sexton(&["ps", "-a"])?;
-    stage.say(
-        "Now a byte of the journal goes bad. Nothing is reset, and every other record is still there.",
-    )?;
-    stage.sexton(&["backup"])?;
-    stage.flip_a_byte()?;
-    stage.sexton(&["ps", "-a"])?;
-    stage.sexton(&["doctor", "--repair"])?;
+    stage.sexton(&["ps"])?;
+    stage.say("Put everything in order: end them whole, rescue the work, clean the yard.")?;
+    stage.sexton(&["recover"])?;
+    stage.sexton(&["ps"])?;
+    stage.say("Nothing was lost. Here is the parser's work again, staged and unstaged as it was.")?;
+    let restored = stage.path().join("parser-again").display().to_string();
+    stage.sexton(&["rescue", "restore", "parser", "--into", &restored])?;
+    stage.git_shown(Path::new(&restored), &["status", "--short"])?;
+    stage.git_shown(Path::new(&restored), &["--no-pager", "diff", "HEAD"])?;
+    stage.say("And a second recovery changes nothing.")?;
+    stage.sexton(&["recover"])?;
     stage.say("All of this was real, and nothing of it is left behind.")?;
     Ok(Exit::DONE)
 }
 
-/// Stand-ins for agents: they say something, and then wait, as agents mostly do.
-const AGENTS: [(&str, &str, &str); 3] = [
-    ("parser", "T-101", "echo reading src/parser.rs; sleep 600"),
-    ("docs", "T-102", "setsid sleep 600 & echo writing docs; sleep 600"),
-    ("bench", "T-103", "echo measuring; sleep 600"),
+/// A stand-in for an agent: it works a little, and then waits, as agents mostly do.
+struct Agent {
+    name: &'static str,
+    ticket: &'static str,
+    script: &'static str,
+    /// The file that it works on, and what that says when it is done with it.
+    file: &'static str,
+    says: &'static str,
+}
+
+const AGENTS: [Agent; 3] = [
+    Agent {
+        name: "parser",
+        ticket: "T-101",
+        script: "echo 'fn parse() {}' > parser.rs; git add parser.rs; echo '// faster' >> parser.rs; sleep 600",
+        file: "parser.rs",
+        says: "faster",
+    },
+    Agent {
+        name: "docs",
+        ticket: "T-102",
+        script: "echo '# Usage' > USAGE.md; (setsid sleep 600 &); sleep 600",
+        file: "USAGE.md",
+        says: "Usage",
+    },
+    Agent {
+        name: "bench",
+        ticket: "T-103",
+        script: "echo 'fn main() {}' > main.rs; sleep 600",
+        file: "main.rs",
+        says: "{}",
+    },
 ];
 
 /// Short enough to watch.
-const SETTINGS: &str = "[owner]\ngrace = \"300ms\"\n[stop]\ngrace = \"1s\"\n";
+const SETTINGS: &str = "[stop]\ngrace = \"1s\"\n";
 
-/// Where the story is told: a state directory and processes that vanish with it.
+/// Longer than an agent needs for its first words.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the story is told: a repository, a state directory, and processes that vanish with them.
 struct Stage<'a> {
     screen: &'a Screen,
     program: PathBuf,
@@ -100,11 +114,34 @@ impl<'a> Stage<'a> {
             .prefix("sexton-demo-")
             .tempdir()
             .map_err(|error| trouble("make a temporary directory", &error))?;
-        let config = directory.path().join("config/sexton");
-        std::fs::create_dir_all(&config)
-            .and_then(|()| std::fs::write(config.join("config.toml"), SETTINGS))
-            .map_err(|error| trouble("write its settings", &error))?;
-        Ok(Stage { screen, program, directory, orchestrator: None })
+        let stage = Stage { screen, program, directory, orchestrator: None };
+        let config = stage.path().join("config/sexton");
+        fs::create_dir_all(&config)
+            .and_then(|()| fs::write(config.join("config.toml"), SETTINGS))
+            .and_then(|()| fs::create_dir(stage.repo()))
+            .and_then(|()| fs::write(stage.repo().join("main.rs"), "fn main() {\n    todo!()\n}\n"))
+            .map_err(|error| trouble("set its stage", &error))?;
+        for arguments in [
+            &["init", "--quiet", "--initial-branch=main"][..],
+            &["add", "--all"],
+            &["commit", "--quiet", "--message", "begin"],
+        ] {
+            let done = stage.git(&stage.repo(), arguments).status();
+            if !done.map_err(|error| trouble("run `git`", &error))?.success() {
+                return Err(Failure::new(format!(
+                    "the demo cannot make a repository: git {arguments:?} failed"
+                )));
+            }
+        }
+        Ok(stage)
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn repo(&self) -> PathBuf {
+        self.path().join("app")
     }
 
     fn say(&self, text: &str) -> Result<(), Failure> {
@@ -129,24 +166,31 @@ impl<'a> Stage<'a> {
         killed.map(drop).map_err(|error| trouble("end the orchestrator", &error))
     }
 
-    fn journal(&self) -> PathBuf {
-        self.directory.path().join("state/sessions.jsonl")
+    fn start(&self, agent: &Agent, owner: &str) -> Result<(), Failure> {
+        let Agent { name, ticket, script, .. } = agent;
+        let options = ["run", "-d", "--worktree", "--owner-pid", owner, "--name", name, "--ticket", ticket];
+        let typed = format!("{} -- sh -c \"{script}\"", options.join(" "));
+        self.sexton_shown(&[&options[..], &["--", "sh", "-c", script]].concat(), &typed)
     }
 
-    /// Damages the journal's last line, as a bad sector or a careless editor would.
-    fn flip_a_byte(&self) -> Result<(), Failure> {
-        let journal = self.journal();
-        let text = std::fs::read(&journal).map_err(|error| trouble("read the journal", &error))?;
-        let at = text.len().saturating_sub(FLIPPED_FROM_END);
-        let file = OpenOptions::new()
-            .write(true)
-            .open(&journal)
-            .map_err(|error| trouble("open the journal", &error))?;
-        file.write_all_at(&[text[at] ^ 1], at as u64)
-            .map_err(|error| trouble("damage the journal", &error))?;
-        let journal = journal.file_name().unwrap_or_default().display();
-        self.screen
-            .line(&self.screen.style().paint(Tone::Faint, &format!("(byte {at} of {journal} was flipped)")))
+    /// Waits until every agent has something in its hands that would be lost.
+    fn wait_for_work(&self) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let yards = self.path().join("state/worktrees");
+        let written = |agent: &Agent| {
+            let worktrees = subdirectories(&yards).flat_map(|yard| subdirectories(&yard).collect::<Vec<_>>());
+            let mut changed = worktrees.filter(|worktree| {
+                fs::read_to_string(worktree.join(agent.file)).is_ok_and(|text| text.contains(agent.says))
+            });
+            changed.next().is_some()
+        };
+        while !AGENTS.iter().all(written) {
+            if begun.elapsed() > PATIENCE {
+                return Err(Failure::new("the demo's agents do not get to work"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     /// Types a command, and shows what comes back.
@@ -155,24 +199,54 @@ impl<'a> Stage<'a> {
     }
 
     fn sexton_shown(&self, arguments: &[&str], typed: &str) -> Result<(), Failure> {
-        let prompt = self.screen.style().paint(Tone::Faint, "$");
-        self.screen.line(&format!("{prompt} sexton {typed}"))?;
+        self.prompt(&format!("sexton {typed}"))?;
         self.command(arguments).status().map_err(|error| trouble("run sexton", &error))?;
         Ok(())
     }
 
+    fn git_shown(&self, directory: &Path, arguments: &[&str]) -> Result<(), Failure> {
+        let shown: Vec<_> = arguments.iter().filter(|argument| **argument != "--no-pager").copied().collect();
+        self.prompt(&format!("git {}", shown.join(" ")))?;
+        self.git(directory, arguments).status().map_err(|error| trouble("run `git`", &error))?;
+        Ok(())
+    }
+
+    fn prompt(&self, typed: &str) -> Result<(), Failure> {
+        let prompt = self.screen.style().paint(Tone::Faint, "$");
+        self.screen.line(&format!("{prompt} {typed}"))
+    }
+
+    /// git in a repository of this stage, with nothing of its user's.
+    fn git(&self, directory: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        command.args(arguments).current_dir(directory);
+        for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+            command.env_remove(variable);
+        }
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+        for role in ["AUTHOR", "COMMITTER"] {
+            command
+                .env(format!("GIT_{role}_NAME"), "Demo")
+                .env(format!("GIT_{role}_EMAIL"), "demo@localhost");
+        }
+        command
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(arguments).current_dir(self.directory.path()).env_remove(COOKIE);
-        command.env("XDG_CONFIG_HOME", self.directory.path().join("config"));
-        command.env("SEXTON_STATE_DIR", self.directory.path().join("state"));
-        command.env("SEXTON_STORE", format!("json:{}", self.journal().display()));
+        command.args(arguments).current_dir(self.repo()).env_remove(COOKIE);
+        for variable in ["SEXTON_STORE", "SEXTON_PROBE"] {
+            command.env_remove(variable);
+        }
+        command.env("XDG_CONFIG_HOME", self.path().join("config"));
+        command.env("SEXTON_STATE_DIR", self.path().join("state"));
         command
     }
 }
 
-/// Inside the last record, well before its end.
-const FLIPPED_FROM_END: usize = 100;
+fn subdirectories(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
 
 fn trouble(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(format!("the demo cannot {what}: {error}"))

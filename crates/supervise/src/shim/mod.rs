@@ -74,6 +74,9 @@ fn live(mut control: Control) -> io::Result<()> {
     // Its own session, so that no terminal and no process group of its starter reaches it. Refused only
     // where that is so already.
     let _ = rustix::process::setsid();
+    // It is nobody's occupant, however long it lives. (Its starter could see to that, but then it could not
+    // start it without copying itself first.)
+    let _ = rustix::process::chdir("/");
     name_process(PROCESS_NAME);
     // A starter that left before it said what to start has nothing to be tidied up: what there is of a
     // session, the shim makes.

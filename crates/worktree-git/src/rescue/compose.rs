@@ -39,7 +39,10 @@ pub(super) struct Material<'a> {
 impl Material<'_> {
     /// Whether there is anything that exists nowhere else.
     pub(super) fn has_anything(&self) -> bool {
-        self.findings.is_changed() || !self.kept.own.is_empty() || !self.changes().is_empty()
+        self.findings.is_changed()
+            || !self.kept.own.is_empty()
+            || !self.changes().is_empty()
+            || self.findings.has_set_modes(self.contents)
     }
 
     /// Every path that is not as HEAD has it.

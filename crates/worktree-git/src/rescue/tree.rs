@@ -54,10 +54,11 @@ fn rebuild(
         let old = names.remove(name);
         let directory = old.filter(|item| item.mode == DIRECTORY).map(|item| item.oid);
         let leaf = child.leaf.unwrap_or(old.filter(|item| item.mode != DIRECTORY));
-        // A name is one thing: where a directory has something in it, no file of that name can be left.
-        let new = match rebuild(odb, directory, child, pack)? {
-            Some(oid) => Some(Item { mode: DIRECTORY, oid }),
-            None => leaf,
+        let new = match (rebuild(odb, directory, child, pack)?, leaf) {
+            // A sparse checkout can have a file where HEAD has a directory. No tree can hold both.
+            (Some(_), Some(_)) => return Err(two_things(name)),
+            (Some(oid), None) => Some(Item { mode: DIRECTORY, oid }),
+            (None, leaf) => leaf,
         };
         if let Some(item) = new {
             names.insert(name.clone(), item);
@@ -67,4 +68,9 @@ fn rebuild(
         return Ok(None);
     }
     pack.add(ObjectType::Tree, &tree::encode(&names)).map(Some)
+}
+
+fn two_things(name: &[u8]) -> io::Error {
+    let name = String::from_utf8_lossy(name);
+    io::Error::other(format!("{name} is a file here and a directory in a part that is not checked out"))
 }

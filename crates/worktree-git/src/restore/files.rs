@@ -1,24 +1,31 @@
 //! The files of a restored worktree that a checkout of HEAD does not give: what differed, written raw; what
 //! was gone, taken away; permission bits and empty directories.
+//!
+//! Architecture invariant: nothing is written or removed through a symlink: HEAD may have one where the
+//! rescue has a directory.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use git2::Odb;
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, symlinkat, unlinkat};
+use rustix::io::Errno;
 
 use super::Restoration;
 use crate::rescue::manifest::PathBits;
 use crate::scan::index::{GITLINK, Index};
+use crate::scan::open_below;
 use crate::tree::{self, Item, SYMLINK};
 
 /// Makes the directory, which has HEAD's files, what it was.
-pub(super) fn apply(restoration: &Restoration<'_>, admin: &Path) -> io::Result<()> {
-    let (stored, into) = (restoration.stored, restoration.into);
+pub(super) fn apply(restoration: &Restoration<'_>, dir: BorrowedFd<'_>, admin: &Path) -> io::Result<()> {
+    let stored = restoration.stored;
     let odb = restoration.repository.odb().map_err(io::Error::other)?;
     let mut raw: BTreeMap<&[u8], Option<u32>> = BTreeMap::new();
     for PathBits { path, mode } in &stored.manifest.raw {
@@ -34,22 +41,18 @@ pub(super) fn apply(restoration: &Restoration<'_>, admin: &Path) -> io::Result<(
     for path in raw.keys().filter(|path| !changed.contains_key(**path)).copied().collect::<Vec<_>>() {
         changed.insert(path.to_vec(), find_item(restoration, &odb, path)?);
     }
-    // All that goes, goes first: a file may have become a directory.
-    for path in changed.keys() {
-        remove(into, path)?;
-    }
-    for path in find_skipped(restoration, admin)? {
-        if !changed.contains_key(&path) {
-            remove(into, &path)?;
-        }
+    // All that goes, goes first: a file may have become a directory, and a directory a file.
+    let skipped = find_skipped(restoration, admin)?;
+    for path in changed.keys().rev().chain(skipped.iter().filter(|path| !changed.contains_key(*path))) {
+        remove(dir, path)?;
     }
     for (path, item) in &changed {
         if let Some(item) = item {
-            write(&odb, into, path, *item, raw.get(&path[..]).copied().flatten())?;
+            write(&odb, dir, path, *item, raw.get(&path[..]).copied().flatten())?;
         }
     }
     for directory in &stored.manifest.empty_directories {
-        fs::create_dir_all(into.join(directory.as_path()))?;
+        make_directory(dir, directory.as_os_str().as_bytes())?;
     }
     set_modes(restoration)
 }
@@ -91,43 +94,66 @@ fn find_skipped(restoration: &Restoration<'_>, admin: &Path) -> io::Result<HashS
     Index::find_skipped(blob.content(), admin)
 }
 
-/// Removes what is at a path, and the directories that it leaves empty.
-fn remove(into: &Path, path: &[u8]) -> io::Result<()> {
-    let full = into.join(OsStr::from_bytes(path));
-    let removed = match full.symlink_metadata() {
-        // A submodule's empty directory.
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir(&full),
-        Ok(_) => fs::remove_file(&full),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-        removed => removed?,
-    }
-    let mut parent = full.parent();
-    while let Some(directory) = parent.filter(|directory| *directory != into) {
-        if fs::remove_dir(directory).is_err() {
-            break;
+/// Removes what is at a path, and the directories that it leaves empty. A symlink on the way means that
+/// there is nothing at the path itself.
+fn remove(dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<()> {
+    let mut path = path;
+    loop {
+        let (parent, name) = split(path);
+        match open_below(dir, parent, OFlags::PATH | OFlags::DIRECTORY) {
+            Ok(parent) => match unlinkat(&parent, name, AtFlags::empty()) {
+                Err(Errno::ISDIR) => match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+                    Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(()),
+                    removed => removed?,
+                },
+                Err(Errno::NOENT) => {}
+                removed => removed?,
+            },
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
         }
-        parent = directory.parent();
+        if parent.is_empty() {
+            return Ok(());
+        }
+        path = parent;
     }
-    Ok(())
 }
 
-fn write(odb: &Odb<'_>, into: &Path, path: &[u8], item: Item, mode: Option<u32>) -> io::Result<()> {
-    let full: PathBuf = into.join(OsStr::from_bytes(path));
-    if let Some(parent) = full.parent() {
-        fs::create_dir_all(parent)?;
+/// A path's directory, empty for the top, and its name.
+fn split(path: &[u8]) -> (&[u8], &OsStr) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], OsStr::from_bytes(&path[slash + 1..])),
+        None => (b"", OsStr::from_bytes(path)),
     }
+}
+
+/// Opens a directory, which is made with those above it.
+fn make_directory(dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    match open_below(dir, path, flags) {
+        Err(Errno::NOENT) => {
+            let (above, name) = split(path);
+            let above = make_directory(dir, above)?;
+            mkdirat(above, name, Mode::from_raw_mode(0o777))?;
+            Ok(open_below(dir, path, flags)?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn write(odb: &Odb<'_>, dir: BorrowedFd<'_>, path: &[u8], item: Item, mode: Option<u32>) -> io::Result<()> {
+    let (parent, name) = split(path);
+    let parent = make_directory(dir, parent)?;
     if item.mode == GITLINK {
-        return fs::create_dir(&full);
+        return Ok(mkdirat(&parent, name, Mode::from_raw_mode(0o777))?);
     }
     let content = odb.read(item.oid).map_err(io::Error::other)?;
     if item.mode == SYMLINK {
-        return symlink(OsStr::from_bytes(content.data()), &full);
+        return Ok(symlinkat(OsStr::from_bytes(content.data()), &parent, name)?);
     }
     // Never readable by more people than it was, not even for a moment.
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&full)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(openat(&parent, name, flags, Mode::from_raw_mode(0o600))?);
     file.write_all(content.data())?;
     let mode = mode.unwrap_or(item.mode & 0o777);
     file.set_permissions(Permissions::from_mode(mode))

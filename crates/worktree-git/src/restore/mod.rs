@@ -54,8 +54,6 @@ impl Restoration<'_> {
         let head = head::choose(self)?;
         let draft = register::Draft::write(self, &head)?;
         self.fill(draft.path())?;
-        // The checkout made an index of its own.
-        draft.put_index(self)?;
         head.make_branch(self)?;
         draft.publish(self)?;
         Ok(head.short_branch())
@@ -64,15 +62,18 @@ impl Restoration<'_> {
     /// Writes the files: HEAD's as a checkout gives them, then what differs, byte for byte.
     fn fill(&self, admin: &Path) -> Result<(), WorktreeError> {
         let in_git = |error: git2::Error| failed("reading the rescue for", self.into, error);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(self.into, flags, Mode::empty())
+            .map_err(|error| failed("opening", self.into, error))?;
+        let dir = dir.as_fd();
         if self.stored.manifest.head.is_some() {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let dir = rustix::fs::open(self.into, flags, Mode::empty())
-                .map_err(|error| failed("opening", self.into, error))?;
             let commit = self.repository.find_commit(self.stored.base).map_err(in_git)?;
-            let blank = Blank { dir: dir.as_fd(), path: self.into, admin, common: self.common };
+            // A checkout ends an unfinished merge, and writes an index: it gets an entry of its own for it.
+            let scaffold = register::Draft::scaffold(self, admin)?;
+            let blank = Blank { dir, path: self.into, admin: scaffold.path(), common: self.common };
             checkout::fill(&blank, self.repository, &commit)?;
         }
-        files::apply(self, admin).map_err(|error| failed("restoring into", self.into, error))
+        files::apply(self, dir, admin).map_err(|error| failed("restoring into", self.into, error))
     }
 }
 

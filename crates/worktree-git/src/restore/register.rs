@@ -28,48 +28,58 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if !self.published {
             let _ = fs::remove_dir_all(&self.path);
+            // Whoever leaves the workshop empty deletes it.
+            let _ = self.path.parent().map(fs::remove_dir);
         }
     }
 }
 
 impl Draft {
-    /// Writes the state of the rescue, with another HEAD where it must be.
-    pub(super) fn write(restoration: &Restoration<'_>, head: &Head) -> Result<Draft, WorktreeError> {
+    fn make(
+        restoration: &Restoration<'_>,
+        head: &Head,
+        more: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<Draft, WorktreeError> {
         let workshop = entry::workshop(restoration.common);
-        let path = workshop.join(format!("restore-{}", SessionId::random()));
-        let draft = Draft { path, published: false };
-        let write = || -> io::Result<()> {
-            entry::inside(&workshop, || fs::create_dir(&draft.path))?;
-            if let Some(state) = find_in(restoration, "state")? {
-                write_tree(restoration, state, &draft.path)?;
-            }
-            fs::create_dir_all(draft.path.join("refs"))?;
-            fs::write(draft.path.join("HEAD"), head.text())?;
-            fs::write(draft.path.join("commondir"), "../..\n")
-        };
-        write().map_err(|error| failed("writing", &draft.path, error))?;
+        let draft = Draft { path: workshop.join(format!("restore-{}", SessionId::random())), published: false };
+        entry::inside(&workshop, || fs::create_dir(&draft.path))
+            .and_then(|()| more(&draft.path))
+            .and_then(|()| fs::create_dir_all(draft.path.join("refs")))
+            .and_then(|()| fs::write(draft.path.join("HEAD"), head.text()))
+            .and_then(|()| fs::write(draft.path.join("commondir"), "../..\n"))
+            .map_err(|error| failed("writing", &draft.path, error))?;
         Ok(draft)
+    }
+
+    /// Writes git's state as the rescue has it, with another HEAD where it must be; the index byte for byte.
+    pub(super) fn write(restoration: &Restoration<'_>, head: &Head) -> Result<Draft, WorktreeError> {
+        Draft::make(restoration, head, |path| {
+            if let Some(state) = find_in(restoration, "state")? {
+                write_tree(restoration, state, path)?;
+            }
+            match restoration.stored.index {
+                Some(blob) => fs::write(path.join("index"), load_blob(restoration, blob)?),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// An entry for the checkout of HEAD alone, with the sparse checkout that `admin` has.
+    pub(super) fn scaffold(restoration: &Restoration<'_>, admin: &Path) -> Result<Draft, WorktreeError> {
+        Draft::make(restoration, &Head::Detached(restoration.stored.base), |path| {
+            fs::create_dir(path.join("info"))?;
+            for settings in ["config.worktree", "info/sparse-checkout"] {
+                if admin.join(settings).exists() {
+                    fs::copy(admin.join(settings), path.join(settings))?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Where it is now.
     pub(super) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Puts the index back, byte for byte; none where there was none.
-    pub(super) fn put_index(&self, restoration: &Restoration<'_>) -> Result<(), WorktreeError> {
-        let path = self.path.join("index");
-        let put = || -> io::Result<()> {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            match restoration.stored.index {
-                Some(blob) => fs::write(&path, load_blob(restoration, blob)?),
-                None => Ok(()),
-            }
-        };
-        put().map_err(|error| failed("writing", &path, error))
     }
 
     /// Gives it a name that git sees, and links the directory to it.
@@ -100,6 +110,7 @@ impl Draft {
         };
         publish().map_err(|error| failed("registering", restoration.into, error))?;
         self.published = true;
+        let _ = self.path.parent().map(fs::remove_dir);
         Ok(())
     }
 }

@@ -276,27 +276,32 @@ impl Findings {
         Ok(())
     }
 
-    /// Whether somebody set permission bits: a file has neither the usual ones nor those that a umask gives
-    /// to most files here.
-    fn has_set_modes(&self) -> bool {
+    /// Whether somebody set permission bits: a file that is otherwise as HEAD has it has neither the usual
+    /// ones nor those that a umask gives to most files here.
+    pub(crate) fn has_set_modes(&self, contents: &[Option<Content>]) -> bool {
+        let read = self.candidates.iter().zip(contents).filter_map(|(candidate, content)| {
+            let content = content.filter(|content| Some(content.item) == candidate.head)?;
+            content.permissions.filter(|mode| !walk::is_usual(*mode))
+        });
+        let unusual: Vec<u32> = self.file_modes.iter().map(|(_, mode)| *mode).chain(read).collect();
         let mut counts = HashMap::<u32, usize>::new();
-        for (_, mode) in &self.file_modes {
+        for mode in &unusual {
             // An executable file shows the same umask: what may read it may run it.
             *counts.entry(mode & 0o666).or_default() += 1;
         }
         let most = counts.into_iter().max_by_key(|(_, count)| *count);
         let masked = most.filter(|(_, count)| count * 2 > self.index.entries.len()).map(|(mode, _)| mode);
-        self.file_modes.iter().any(|(_, mode)| {
+        unusual.iter().any(|mode| {
             Some(mode & 0o666) != masked || ![0, (mode & 0o444) >> 2].contains(&(mode & !0o666))
         })
     }
 
-    /// The blobs that only the index holds: staged, in conflict, or resolved from.
+    /// The blobs that only the index names: staged, in conflict, announced, or resolved from.
     pub(crate) fn staged_objects(&self) -> BTreeSet<Oid> {
         let whole = 0..self.index.entries.len();
         let entries = self.staged.keys().flat_map(|path| &self.index.entries[self.index.at(whole.clone(), path)]);
         entries
-            .filter(|entry| entry.mode != GITLINK && !entry.intent_to_add)
+            .filter(|entry| entry.mode != GITLINK)
             .map(|entry| entry.oid)
             .chain(self.index.resolve_undo.iter().copied())
             .collect()
@@ -309,7 +314,6 @@ impl Findings {
             || !self.known.is_empty()
             || !self.empty.is_empty()
             || self.unfinished
-            || self.has_set_modes()
             || self.candidates.iter().any(new)
     }
 
@@ -403,7 +407,7 @@ pub(crate) fn is_dirty(site: &Site, save_ignored: bool) -> Result<bool, Worktree
     let differs = |(candidate, content): (&Candidate, &Option<Content>)| {
         content.map(|content| content.item) != candidate.head
     };
-    Ok(findings.candidates.iter().zip(&contents).any(differs))
+    Ok(findings.candidates.iter().zip(&contents).any(differs) || findings.has_set_modes(&contents))
 }
 
 /// Whether git accepts every name of a path in a tree. What some other system would take for `.git` it

@@ -171,7 +171,7 @@ pub(crate) fn cached(stat: &Stat) -> CachedStat {
 }
 
 /// The permission bits that a checkout gives, for a usual umask.
-pub(crate) fn usual_mode(mode: u32) -> bool {
+pub(crate) fn is_usual(mode: u32) -> bool {
     matches!(mode, 0o644 | 0o755)
 }
 
@@ -337,7 +337,7 @@ impl Walk<'_> {
         if known.len() == 1 && entry.stage == 0 && self.is_same(entry, stat) {
             self.mark(known.start, Seen::Same);
             let mode = stat.st_mode & 0o7777;
-            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && !usual_mode(mode) {
+            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && !is_usual(mode) {
                 sighting.file_modes.push((path.to_vec(), mode));
             }
         } else {
@@ -369,10 +369,4 @@ impl Walk<'_> {
 /// A directory's path as people write it.
 fn without_slash(path: &[u8]) -> Vec<u8> {
     path.strip_suffix(b"/").unwrap_or(path).to_vec()
-}
-
-/// Opens the top of a worktree.
-pub(crate) fn open_root(workdir: &std::path::Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(workdir, flags, Mode::empty())?)
 }
