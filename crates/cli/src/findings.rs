@@ -55,11 +55,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(severity: Severity, subject: &'static str, what: impl Into<String>) -> Finding {
+    /// Something that was seen.
+    pub(crate) fn new(severity: Severity, subject: &'static str, what: impl Into<String>) -> Finding {
         Finding { severity, subject, what: what.into(), cure: None }
     }
 
-    fn cure(mut self, cure: impl Into<String>) -> Finding {
+    /// The same finding, with what to do about it.
+    pub(crate) fn cure(mut self, cure: impl Into<String>) -> Finding {
         self.cure = Some(cure.into());
         self
     }

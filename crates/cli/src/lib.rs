@@ -26,6 +26,7 @@ mod screen;
 mod signal;
 mod state_dir;
 mod trust;
+mod yard_findings;
 
 use std::process::ExitCode;
 

@@ -28,7 +28,7 @@ pub use log::{LogChunk, LogFollower, LogReader, Woken};
 pub use plan::{Plan, WatchedCommand};
 pub use platform::SignalPipe;
 pub use premises::{StateDir, Supervision};
-pub use session_dir::SessionDir;
+pub use session_dir::{MarkedDir, SessionDir};
 pub use shim::{is_shim, shim_main};
 pub use start::{Shim, StartError, Started, start};
 pub use stop::{StopError, StopPolicy, Stopped, stop_sessions};

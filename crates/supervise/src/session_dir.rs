@@ -4,6 +4,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use sexton_core::SessionId;
@@ -12,6 +13,17 @@ use sexton_core::SessionId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionDir {
     path: PathBuf,
+}
+
+/// A session's directory, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkedDir {
+    /// The session.
+    pub session: SessionId,
+    /// The store that knows it.
+    pub store: String,
+    /// When it was made.
+    pub made_at: SystemTime,
 }
 
 /// What the mark says.
@@ -37,6 +49,26 @@ impl SessionDir {
     pub fn mark(&self, store: &str, session: &SessionId) -> io::Result<()> {
         let mark = DirMark { store: store.to_owned(), session: session.clone() };
         std::fs::write(self.path.join("mark.json"), serde_json::to_vec(&mark)?)
+    }
+
+    /// Every directory in `state_dir` that has a mark, with the store in it and the time it was made.
+    pub fn list_marked(state_dir: &Path) -> io::Result<Vec<MarkedDir>> {
+        let entries = match std::fs::read_dir(state_dir.join("sessions")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            // One without a mark that can be read is nobody's to judge.
+            let Ok(text) = std::fs::read(path.join("mark.json")) else { continue };
+            let Ok(DirMark { store, session }) = serde_json::from_slice(&text) else { continue };
+            if path.file_name().is_some_and(|name| name == session.as_str()) {
+                let made_at = std::fs::metadata(path.join("mark.json"))?.modified()?;
+                found.push(MarkedDir { session, store, made_at });
+            }
+        }
+        Ok(found)
     }
 
     /// Removes it with everything in it, as when a start came to nothing.

@@ -8,6 +8,7 @@ use sexton_core::WorktreeError;
 
 use crate::entry;
 use crate::fault::failed;
+use crate::refs::Refs;
 use crate::scan::commits::own_commits;
 
 /// Says why there cannot be a new branch called `name`.
@@ -15,54 +16,81 @@ pub(crate) fn require_free(repo: &Repository, name: &str) -> Result<(), String> 
     if !Branch::name_is_valid(name).unwrap_or(false) {
         return Err(format!("`{}` is no name for a branch", name.escape_debug()));
     }
-    match repo.find_reference(&reference(name)) {
-        Ok(_) => Err(format!("there is a branch `{name}` already")),
-        Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
-        Err(error) => Err(format!("branch `{name}`: {}", error.message())),
+    if find(repo, name)?.is_some() {
+        return Err(format!("there is a branch `{name}` already"));
     }
-}
-
-/// Makes the branch `name` at `commit`, where it is not there yet. One that is elsewhere is somebody's.
-pub(crate) fn ensure(repo: &Repository, name: &str, commit: Oid) -> Result<(), String> {
-    match repo.reference(&reference(name), commit, false, "branch: made with its worktree") {
-        Ok(_) => Ok(()),
-        Err(error) if error.code() == ErrorCode::Exists => match repo.refname_to_id(&reference(name)) {
-            Ok(found) if found == commit => Ok(()),
-            _ => Err(format!("there is a branch `{name}` already")),
-        },
-        Err(error) => Err(format!("branch `{name}` cannot be made: {}", error.message())),
-    }
-}
-
-/// Deletes the branch `name` where everything on it is on another branch, tag or remote-tracking branch too,
-/// and no worktree has it checked out. With `only_at` one that is elsewhere is not ours.
-pub(crate) fn delete_if_safe(common: &Path, name: &str, only_at: Option<&str>) -> Result<(), WorktreeError> {
-    let full = reference(name);
-    let unreadable = |error: git2::Error| failed("looking for the branch of a session in", common, error);
-    let repo = Repository::open(common).map_err(unreadable)?;
-    let mut branch = match repo.find_reference(&full) {
-        Ok(branch) => branch,
-        Err(error) if error.code() == ErrorCode::NotFound => return Ok(()),
-        Err(error) => return Err(unreadable(error)),
-    };
-    let Some(tip) = branch.target() else { return Ok(()) };
-    if only_at.is_some_and(|commit| commit != tip.to_string()) {
-        return Ok(());
-    }
-    if is_checked_out(common, &full)? || !own_commits(&repo, &[tip], Some(full.as_bytes())).map_err(unreadable)?.is_empty() {
-        return Ok(());
-    }
-    match branch.delete() {
-        // Moved or deleted since it was read: whoever did that knows why.
-        Err(error) if !matches!(error.code(), ErrorCode::Modified | ErrorCode::NotFound) => {
-            Err(failed("deleting a branch of", common, error))
+    // A branch is a file, and so cannot be a folder of others as well.
+    let above = name.match_indices('/').map(|(at, _)| &name[..at]);
+    for folder in above {
+        if find(repo, folder)?.is_some() {
+            return Err(format!("there is a branch `{folder}`, so there cannot be one called `{name}`"));
         }
-        _ => Ok(()),
     }
+    let below = repo.references_glob(&format!("{}/*", reference(name)));
+    let mut below = below.map_err(|error| error.message().to_owned())?;
+    match below.names().next() {
+        None => Ok(()),
+        Some(_) => Err(format!("there are branches below `{name}/`, so there cannot be one called `{name}`")),
+    }
+}
+
+/// Makes the branch `name` at `commit` on behalf of the entry `owner`, where it is not there yet. One that is
+/// elsewhere is somebody's.
+pub(crate) fn ensure(repo: &Repository, owner: &str, name: &str, commit: Oid) -> Result<(), String> {
+    let refs = Refs::new(repo.commondir(), owner);
+    let unmakable = |error: std::io::Error| format!("branch `{name}` cannot be made: {error}");
+    refs.recover(&reference(name)).map_err(unmakable)?;
+    let lock = refs.lock(&reference(name), &commit.to_string()).map_err(unmakable)?;
+    match find(repo, name)? {
+        None => lock.commit().map_err(unmakable),
+        Some(found) if found == Some(commit) => Ok(()),
+        Some(_) => Err(format!("there is a branch `{name}` already")),
+    }
+}
+
+/// Deletes the branch `name` on behalf of the entry `owner`, where everything on it is on another branch, tag
+/// or remote-tracking branch too, and no worktree has it checked out. With `only_at` one that is elsewhere is
+/// not ours.
+pub(crate) fn delete_if_safe(
+    common: &Path,
+    owner: &str,
+    name: &str,
+    only_at: Option<&str>,
+) -> Result<(), WorktreeError> {
+    let (refs, full) = (Refs::new(common, owner), reference(name));
+    let undeletable = |error: std::io::Error| failed("deleting a branch of", common, error);
+    let unreadable = |error: git2::Error| failed("looking for the branch of a session in", common, error);
+    refs.recover(&full).map_err(undeletable)?;
+    let repo = Repository::open(common).map_err(unreadable)?;
+    let Some(tip) = find(&repo, name).map_err(|why| failed("reading", common, why))?.flatten() else {
+        return Ok(());
+    };
+    if only_at.is_some_and(|commit| commit != tip.to_string()) || is_checked_out(common, &full)? {
+        return Ok(());
+    }
+    if !own_commits(&repo, &[tip], Some(full.as_bytes())).map_err(unreadable)?.is_empty() {
+        return Ok(());
+    }
+    let lock = refs.lock(&full, &tip.to_string()).map_err(undeletable)?;
+    // Moved since it was read: whoever did that knows why.
+    if repo.refname_to_id(&full).is_ok_and(|found| found == tip) {
+        refs.delete(&full, lock).map_err(undeletable)?;
+    }
+    Ok(())
 }
 
 fn reference(name: &str) -> String {
     format!("refs/heads/{name}")
+}
+
+/// The commit of the branch `name`: `None` where there is no such branch, `Some(None)` where it is one of
+/// another name.
+fn find(repo: &Repository, name: &str) -> Result<Option<Option<Oid>>, String> {
+    match repo.find_reference(&reference(name)) {
+        Ok(branch) => Ok(Some(branch.target())),
+        Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(format!("branch `{name}` cannot be read: {}", error.message())),
+    }
 }
 
 /// Whether any worktree has the branch checked out, or is in the middle of rebasing it.

@@ -125,7 +125,7 @@ impl Making<'_> {
         let lost = |error: git2::Error| failed("finding the first commit of", &plot.path, error);
         let commit = Oid::from_str(base).and_then(|oid| self.repo.find_commit(oid)).map_err(lost)?;
         let name = self.site.mark.branch.as_deref().unwrap_or_default();
-        branch::ensure(self.repo, name, commit.id()).map_err(|why| cannot_create(plot, why))?;
+        branch::ensure(self.repo, &entry::name_of(plot), name, commit.id()).map_err(|why| cannot_create(plot, why))?;
         match &self.site.workdir {
             // The files come under their name only when all of them are there.
             Some(Workdir { trashed: None, .. }) => {}

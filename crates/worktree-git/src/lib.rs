@@ -19,6 +19,7 @@ mod mark;
 mod marked;
 mod mounts;
 mod pack;
+mod refs;
 mod remove;
 mod repository;
 mod rescue;

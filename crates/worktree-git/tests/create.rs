@@ -145,7 +145,8 @@ fn what_cannot_be_made_is_refused_with_the_reason_and_changes_nothing() {
         (&plot, from("-x", None), "is no name for a branch"),
         (&plot, from("new", Some("nowhere")), "`nowhere` names no commit"),
         (&plot, from("new", Some("HEAD^{tree}")), "names no commit"),
-        (&plot, from("folder", None), "branch `folder` cannot be made"),
+        (&plot, from("folder", None), "there are branches below `folder/`"),
+        (&plot, from("taken/below", None), "there is a branch `taken`"),
         (&ground.plot("occupied"), from("new", None), "it has no .git file"),
         (&s1, from("other", None), "the session has one already, on branch `sexton/s1`"),
     ] {

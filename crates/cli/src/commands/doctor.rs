@@ -10,6 +10,7 @@ use crate::findings::{
 };
 use crate::findings::{repair_permissions, repair_store};
 use crate::screen::{Screen, Tone};
+use crate::yard_findings::{check_exit_files, check_logind, check_logs, check_worktrees, repair_yard};
 
 /// Check the store and its surroundings; name each finding and its cure.
 #[derive(Args)]
@@ -29,14 +30,27 @@ pub async fn run(args: &DoctorArgs, context: &mut Context<'_>) -> Result<Exit, F
     if args.repair {
         findings.extend(repair_permissions(context)?);
         findings.extend(repair_store(context).await?);
+        findings.extend(repair_yard(context).await?);
     }
     findings.extend(check_permissions(context));
     findings.extend(check_filesystem(context));
     findings.extend(check_store(context).await);
     findings.extend(check_clock(context).await);
+    findings.extend(check_exit_files(context));
     findings.push(check_probe(context));
+    findings.extend(check_surroundings(context).await);
+    findings.extend(check_logind());
     print(&findings, context.screen)?;
     Ok(findings.iter().map(Finding::exit).max().unwrap_or(Exit::DONE))
+}
+
+/// What needs a store that can be read; one that cannot has been reported already.
+async fn check_surroundings(context: &mut Context<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for checked in [check_worktrees(context).await, check_logs(context).await.map(Vec::from_iter)] {
+        findings.extend(checked.unwrap_or_default());
+    }
+    findings
 }
 
 fn print(findings: &[Finding], screen: &Screen) -> Result<(), Failure> {

@@ -44,7 +44,6 @@ pub async fn recover(
     policy: &Policy,
     progress: &dyn Progress,
 ) -> Result<Report, RecoverError> {
-    let started = (ground.clock)();
     let _lock = if policy.dry_run {
         None
     } else {
@@ -52,26 +51,50 @@ pub async fn recover(
         ground.premises.commit_exits(ground.store)?;
         Some(lock)
     };
-    let mut run = Run {
-        ground,
-        policy,
-        progress,
-        lineage: lineage(ground.probe, ground.me).await?,
-        store: ground.store.describe().uuid,
-        report: Report { dry_run: policy.dry_run, ..Report::default() },
-        counted: None,
-        started,
-    };
+    let mut run = Run::new(ground, policy, progress).await?;
     let mut own = run.settle_sessions().await?;
     strays::clear(&mut run).await?;
     retention::apply(&mut run).await?;
     yard::sweep(&mut run).await?;
-    run.report.seconds.total = seconds(started, (ground.clock)());
+    run.report.seconds.total = seconds(run.started, (ground.clock)());
     end::end_own_ancestors(&run, &mut own).await?;
     Ok(run.report)
 }
 
-impl Run<'_> {
+/// Saves and removes the strays of this store, and nothing else.
+pub async fn clear_strays(
+    ground: &Ground<'_>,
+    policy: &Policy,
+    progress: &dyn Progress,
+) -> Result<Report, RecoverError> {
+    let _lock = match policy.dry_run {
+        true => None,
+        false => Some(ground.store.lock(&LockName::new("recover")?, LOCK_WAIT).await?),
+    };
+    let mut run = Run::new(ground, policy, progress).await?;
+    strays::clear(&mut run).await?;
+    yard::sweep(&mut run).await?;
+    Ok(run.report)
+}
+
+impl<'a> Run<'a> {
+    async fn new(
+        ground: &'a Ground<'a>,
+        policy: &'a Policy,
+        progress: &'a dyn Progress,
+    ) -> Result<Run<'a>, RecoverError> {
+        Ok(Run {
+            ground,
+            policy,
+            progress,
+            lineage: lineage(ground.probe, ground.me).await?,
+            store: ground.store.describe().uuid,
+            report: Report { dry_run: policy.dry_run, ..Report::default() },
+            counted: None,
+            started: (ground.clock)(),
+        })
+    }
+
     pub(super) fn now(&self) -> Time {
         (self.ground.clock)()
     }

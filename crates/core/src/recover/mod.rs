@@ -19,7 +19,7 @@ mod retention;
 mod strays;
 mod yard;
 
-pub use act::recover;
+pub use act::{clear_strays, recover};
 pub use forget::{Forgotten, forget};
 pub use ground::{Ground, Phase, Premises, Progress, RecoverError, Silent};
 pub use observe::{Sighting, observe};

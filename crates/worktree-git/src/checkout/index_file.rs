@@ -1,7 +1,7 @@
 //! The index of a fresh checkout: git's format, version 2, with the tree extension, so that the first
 //! `git status` compares neither files nor trees.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -15,12 +15,15 @@ const MAX_NAME_LENGTH: usize = 0xfff;
 /// An entry without its name.
 const ENTRY_LENGTH: usize = 62;
 
-/// Writes the index of `plan`, whose items have `stats`, to a path that is free.
+/// Writes the index of `plan`, whose items have `stats`, to a path that is free. It is there whole or not at
+/// all: half an index would be work that cannot be read.
 pub(super) fn write(path: &Path, plan: &Plan, stats: &[Stat]) -> io::Result<()> {
     let mut bytes = encode(plan, stats)?;
     let checksum = Sha1::digest(&bytes);
     bytes.extend_from_slice(&checksum);
-    File::create_new(path)?.write_all(&bytes)
+    let lock = path.with_extension("lock");
+    File::create_new(&lock)?.write_all(&bytes)?;
+    fs::rename(&lock, path)
 }
 
 fn encode(plan: &Plan, stats: &[Stat]) -> io::Result<Vec<u8>> {

@@ -318,8 +318,9 @@ impl Findings {
     }
 
     /// Leaves out what a creation that was cut off had only begun to write: a file that is a beginning of
-    /// HEAD's.
+    /// HEAD's, and a directory whose files were still to come.
     pub(crate) fn forgive_beginnings(&mut self, place: &Place<'_>, odb: &Odb<'_>) -> io::Result<()> {
+        self.empty.clear();
         let mut kept = Vec::new();
         for candidate in std::mem::take(&mut self.candidates) {
             if !is_beginning(place, odb, &candidate)? {
