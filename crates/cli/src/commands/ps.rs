@@ -79,10 +79,20 @@ async fn load_listed(
     store: &dyn Store,
     context: &mut Context<'_>,
 ) -> Result<Vec<Listed>, Failure> {
-    let mut listing = store.list(query).await?;
+    let exits = context.pending_exits();
+    let waiting =
+        exits.list().map_err(|error| Failure::new(format!("cannot list the exit files: {error}")))?;
+    // An end that waits in an exit file makes a record another one than its status in the store says.
+    let asked = if waiting.is_empty() {
+        query.clone()
+    } else {
+        Query { statuses: None, limit: None, ..query.clone() }
+    };
+    let mut listing = store.list(&asked).await?;
     context.screen.report_damage(&store.describe().path, &listing.damage);
-    overlay_exits(&context.pending_exits(), &mut listing.sessions)?;
-    probe_all(listing.sessions, context).await
+    overlay_exits(&exits, &mut listing.sessions)?;
+    let sessions = if waiting.is_empty() { listing.sessions } else { query.select(listing.sessions) };
+    probe_all(sessions, context).await
 }
 
 /// How often ages and processes are looked at again on a terminal.
@@ -113,8 +123,10 @@ async fn watch(
                 context.screen.table(&table(&listed, context))?;
             }
         }
-        let until = Instant::now() + REDRAW;
-        changes.wait(None, None, Some(until).filter(|_| !context.screen.json)).map_err(failed)?;
+        // A store that does not exist yet cannot be watched: it is looked for until it does.
+        let redraws = !context.screen.json || !store.describe().path.exists();
+        let until = Some(Instant::now() + REDRAW).filter(|_| redraws);
+        changes.wait(None, None, until).map_err(failed)?;
     }
 }
 

@@ -134,7 +134,10 @@ pub async fn run(args: RunArgs, context: &mut Context<'_>) -> Result<Exit, Failu
         None => start(context.writable_store()?, session, &plan, shim, now).await,
         Some(wish) => return run_planted(wish, session, plan, shim, detach, probe.as_ref(), context).await,
     };
-    let started = started.map_err(|error| start_failure(error, &plan))?;
+    let started = match started {
+        Ok(started) => started,
+        Err(error) => return not_started(error, &plan, context).await,
+    };
     go_on(started, detach, probe.as_ref(), context).await
 }
 
@@ -157,7 +160,7 @@ async fn run_planted(
         Err(error) => {
             let store = context.open_for_writing()?;
             remains.uproot(store.as_ref(), probe).await?;
-            Err(start_failure(error, &plan))
+            not_started(error, &plan, context).await
         }
     }
 }
@@ -253,6 +256,17 @@ async fn find_owner(
     }
 }
 
+/// Says why nothing runs. A script gets the record of a command that could not be executed, too.
+async fn not_started(error: StartError, plan: &Plan, context: &Context<'_>) -> Result<Exit, Failure> {
+    if context.screen.json && matches!(error, StartError::NotExecuted { .. }) {
+        let store = context.open_store_as_it_is(Access::Read)?;
+        if let Some(failed) = store.load(&plan.session).await? {
+            context.screen.document(&failed)?;
+        }
+    }
+    Err(start_failure(error, plan))
+}
+
 /// A command that could not be executed exits as a shell would have it: 127 where there is none, 126
 /// where it may not be executed.
 fn start_failure(error: StartError, plan: &Plan) -> Failure {
@@ -270,11 +284,12 @@ fn start_failure(error: StartError, plan: &Plan) -> Failure {
 }
 
 fn report_detached(session: &Session, context: &Context<'_>) -> Result<Exit, Failure> {
-    if context.screen.json {
-        context.screen.document(session)?;
-    } else {
-        context.screen.line(session.id.as_str())?;
-    }
+    let printed = match context.screen.json {
+        true => context.screen.document(session),
+        false => context.screen.line(session.id.as_str()),
+    };
+    // Whoever cannot be told the id on stdout may still read it elsewhere: the session runs.
+    printed.map_err(|failure| failure.hint(format!("session {} runs all the same", session.id)))?;
     Ok(Exit::DONE)
 }
 

@@ -170,6 +170,11 @@ pub(crate) unsafe fn fork_into(_: BorrowedFd<'_>) -> i64 {
     i64::from(unsafe { libc::fork() })
 }
 
+/// There are no control groups to leave.
+pub(crate) fn leave_session_group(_: BorrowedFd<'_>, _: &str) -> io::Result<()> {
+    Ok(())
+}
+
 /// Files cannot be shortened from the front here: the log is not bounded.
 pub(crate) fn free_before(_: &File, _: u64) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, fallocate, mkdirat, openat, seek};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open, set_child_subreaper};
 
@@ -141,6 +141,45 @@ pub(crate) unsafe fn fork_into(cgroup: BorrowedFd<'_>) -> i64 {
     unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<libc::clone_args>()) }
 }
 
+/// Leaves the control group of the session that this process was started in, if it is in one, for the place
+/// that `beside`, a session's group as well, lies in. `prefix` is how the names of such groups begin.
+///
+/// Whoever ends the outer session ends everybody in its group at once, and removes the group when it is empty:
+/// a supervisor of another session has no business in there.
+pub(crate) fn leave_session_group(beside: BorrowedFd<'_>, prefix: &str) -> io::Result<()> {
+    let own = std::fs::read_to_string("/proc/self/cgroup")?;
+    if !is_session_group(&own, prefix) {
+        return Ok(());
+    }
+    match join_group(beside, "../cgroup.procs") {
+        // A group that hands controllers down holds no process itself.
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            match mkdirat(beside, Path::new("..").join(SUPERVISORS), Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            join_group(beside, &format!("../{SUPERVISORS}/cgroup.procs"))
+        }
+        done => done,
+    }
+}
+
+/// The group of supervisors that cannot be where sessions' groups are. No session's is called so.
+const SUPERVISORS: &str = "sextons";
+
+/// Whether what `/proc/self/cgroup` says is a session's group, or below one.
+fn is_session_group(own: &str, prefix: &str) -> bool {
+    let group = own.lines().find_map(|line| line.strip_prefix("0::"));
+    group.is_some_and(|group| group.split('/').any(|name| name.starts_with(prefix)))
+}
+
+fn join_group(beside: BorrowedFd<'_>, procs: &str) -> io::Result<()> {
+    let procs = openat(beside, procs, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    // Zero is whoever writes it.
+    rustix::io::write(procs, b"0")?;
+    Ok(())
+}
+
 /// Frees what the file holds before `offset`; every offset after it stays as it was.
 pub(crate) fn free_before(file: &File, offset: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, offset)?)
@@ -153,5 +192,17 @@ pub(crate) fn first_data_from(file: &File, offset: u64) -> io::Result<u64> {
         // Nothing but a hole up to the end, or a file system without holes.
         Err(Errno::NXIO | Errno::INVAL) => Ok(offset),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_sessions_group_is_left() {
+        let inside = |own: &str| is_session_group(own, "sexton-");
+        assert!(inside("5:cpu:/\n0::/user/sexton-abc\n") && inside("0::/sexton-abc/made-by-its-command\n"));
+        assert!(!inside("0::/\n") && !inside("0::/user.slice/sextons\n") && !inside("5:cpu:/sexton-abc\n"));
     }
 }

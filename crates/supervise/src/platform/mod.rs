@@ -21,7 +21,8 @@ use rustix::io::Errno;
 
 pub use this::SignalPipe;
 pub(crate) use this::{
-    ExitWatch, GrowthWatch, become_subreaper, first_data_from, fork_into, free_before, name_process,
+    ExitWatch, GrowthWatch, become_subreaper, first_data_from, fork_into, free_before, leave_session_group,
+    name_process,
 };
 
 /// Waits until one of `fds` has something to say or `until` has come. Says which of them do.

@@ -96,6 +96,7 @@ impl Life {
         let missing = failure.step == Step::Execute && failure.errno == libc::ENOENT;
         let exit = Exit { reason: ExitReason::ExecFailed, ..Exit::exited(if missing { 127 } else { 126 }) };
         self.recorder.record_end(&exit, None, Timestamp::now().into())?;
+        self.recorder.notify(self.plan.notify.as_ref(), &exit);
         self.clear_worktree(true);
         Ok(())
     }

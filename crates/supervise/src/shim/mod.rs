@@ -7,7 +7,7 @@ mod program;
 mod recorder;
 mod trim;
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,11 +20,11 @@ use std::process::ExitCode;
 use sexton_core::config::Containment;
 use sexton_core::plugin::Registry;
 use sexton_core::probe::{Contained, Limits};
-use sexton_core::{OsText, ProcessProbe};
+use sexton_core::{OsText, ProcessProbe, SessionId};
 
 use crate::control::{Control, FromShim, FromStarter, Ready};
 use crate::plan::{Plan, WatchedCommand};
-use crate::platform::{become_subreaper, ignore_signals, name_process};
+use crate::platform::{become_subreaper, ignore_signals, leave_session_group, name_process};
 use crate::session_dir::SessionDir;
 use gate::{Gated, Opened, Streams, fork_at_gate};
 use life::Life;
@@ -205,9 +205,21 @@ fn contain(plan: &Plan, probe: &dyn ProcessProbe) -> io::Result<Option<Contained
     }
     let limits = Limits { memory_max: plan.memory_max, pids_max: plan.pids_max };
     match probe.contain(&plan.session, &limits) {
-        Ok(contained) => Ok(Some(contained)),
+        Ok(contained) => {
+            stand_outside(&contained, &plan.session);
+            Ok(Some(contained))
+        }
         Err(_) if plan.containment == Containment::Auto && limits == Limits::default() => Ok(None),
         Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+/// Leaves the control group of a session that this one was started in. Where that is refused, ending that one
+/// kills this supervisor as well; its command lives on, and is recorded.
+fn stand_outside(contained: &Contained, session: &SessionId) {
+    let name = contained.cgroup.path.as_path().file_name().map(OsStr::to_string_lossy);
+    if let Some(prefix) = name.as_deref().and_then(|name| name.strip_suffix(session.as_str())) {
+        let _ = leave_session_group(contained.directory.as_fd(), prefix);
     }
 }
 
