@@ -43,7 +43,8 @@ fn every_command_has_help_with_an_example() {
     feature = "store-sqlite",
     feature = "store-json",
     feature = "proc-linux",
-    feature = "proc-portable"
+    feature = "proc-portable",
+    feature = "worktree-git"
 ))]
 fn every_backend_is_linked_in() {
     let yard = Yard::new();
@@ -54,7 +55,7 @@ fn every_backend_is_linked_in() {
         .iter()
         .map(|backend| format!("{} {}", backend["kind"].as_str().unwrap(), backend["name"].as_str().unwrap()))
         .collect();
-    assert_eq!(names, ["store json", "store sqlite", "probe linux", "probe portable"]);
+    assert_eq!(names, ["store json", "store sqlite", "probe linux", "probe portable", "worktree git"]);
 }
 
 #[test]

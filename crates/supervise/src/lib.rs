@@ -24,7 +24,7 @@ mod wait;
 
 pub use backups::{BackupFile, list_backups, rotate_backups};
 pub use exit_file::{ExitFile, PendingExits};
-pub use log::{LogChunk, LogFollower, LogReader, Woken};
+pub use log::{LogChunk, LogFollower, LogReader, Woken, wait_to_write};
 pub use plan::{Plan, WatchedCommand};
 pub use platform::SignalPipe;
 pub use premises::{StateDir, Supervision};

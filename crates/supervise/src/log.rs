@@ -2,8 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::platform::{GrowthWatch, SignalPipe, first_data_from, wait_for};
 use crate::wait::ProcessWatch;
@@ -23,6 +26,8 @@ pub struct LogChunk {
     pub cursor: u64,
     /// Whether something before these bytes is no longer there: freed, or truncated by the program.
     pub truncated: bool,
+    /// How many bytes before these were freed, because the log is bounded, and cannot be read any more.
+    pub freed: u64,
 }
 
 /// Reads one log. A log that does not exist reads as empty.
@@ -47,7 +52,7 @@ impl LogReader {
     /// there is; one beyond the end, as after the program truncated its log, moves to the beginning.
     pub fn read_from(&mut self, cursor: u64) -> io::Result<LogChunk> {
         let Some(file) = &mut self.file else {
-            return Ok(LogChunk { cursor: 0, truncated: cursor > 0, bytes: Vec::new() });
+            return Ok(LogChunk { truncated: cursor > 0, ..LogChunk::default() });
         };
         let size = file.metadata()?.len();
         let wanted = if cursor > size { 0 } else { cursor };
@@ -56,7 +61,7 @@ impl LogReader {
         let mut bytes = Vec::new();
         file.take(CHUNK).read_to_end(&mut bytes)?;
         let end = start + bytes.len() as u64;
-        Ok(LogChunk { bytes, cursor: end, truncated: start != cursor })
+        Ok(LogChunk { bytes, cursor: end, truncated: start != cursor, freed: start.saturating_sub(wanted) })
     }
 
     /// Where the last `lines` lines begin.
@@ -89,6 +94,26 @@ impl LogReader {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Waits until `output` takes more, or until a signal arrives; says which signal. Whoever reads a session's
+/// output slowly must not keep its signals from arriving.
+pub fn wait_to_write(output: BorrowedFd<'_>, signals: &SignalPipe) -> io::Result<Option<i32>> {
+    loop {
+        let mut polled = [
+            PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(output, PollFlags::OUT),
+        ];
+        rustix::io::retry_on_intr(|| poll(&mut polled, None))?;
+        if !polled[0].revents().is_empty()
+            && let Some(signal) = signals.take()?
+        {
+            return Ok(Some(signal));
+        }
+        if !polled[1].revents().is_empty() {
+            return Ok(None);
+        }
     }
 }
 

@@ -314,11 +314,13 @@ async fn stay_with(
     let mut interrupts = 0;
     loop {
         follower.arm().map_err(waiting)?;
-        if !context.screen.json {
-            outputs.pump()?;
-        }
+        let signal = show_output(&mut outputs, signals, context)?;
         let Some(Watched::Alive(watch)) = &supervisor else { break };
-        match follower.wait(Some(watch), Some(signals), None).map_err(waiting)? {
+        let woken = match signal {
+            Some(signal) => Woken::Signal(signal),
+            None => follower.wait(Some(watch), Some(signals), None).map_err(waiting)?,
+        };
+        match woken {
             Woken::Grew | Woken::TimeUp => {}
             Woken::Ended => break,
             Woken::Signal(signal) => {
@@ -328,14 +330,33 @@ async fn stay_with(
         }
     }
     started.shim.wait().map_err(waiting)?;
-    if !context.screen.json {
-        outputs.pump()?;
-    }
+    // Nobody is left to pass a signal on to: whoever insists does not want to see the rest.
+    show_output(&mut outputs, signals, context)?;
     let ended = load_ended(&started.session, context).await?;
     if context.screen.json {
         context.screen.document(&ended)?;
     }
     Ok(exit_code(&ended))
+}
+
+/// Shows what is new, until there is no more or a signal arrives. Says where something is missing.
+fn show_output(
+    outputs: &mut Outputs,
+    signals: &SignalPipe,
+    context: &Context<'_>,
+) -> Result<Option<i32>, Failure> {
+    if context.screen.json {
+        return Ok(None);
+    }
+    let pumped = outputs.pump(signals)?;
+    if pumped.freed > 0 {
+        context.screen.warn(&format!(
+            "{} bytes of output are missing here: the log is bounded (`log.max_bytes`), and they were freed \
+             before they could be shown",
+            pumped.freed
+        ));
+    }
+    Ok(pumped.signal)
 }
 
 /// Passes a signal on to every process of the session, as a terminal would. Whoever insists is heard: the

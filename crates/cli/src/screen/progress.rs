@@ -1,6 +1,6 @@
 //! A bar for long work: on a terminal only, on stderr, gone when the work is done.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,11 @@ impl Drop for Bar {
 }
 
 impl Progress for Bar {
+    fn wait_for_other(&self) {
+        // Where even stderr is gone there is nobody left to tell.
+        _ = writeln!(io::stderr().lock(), "another recovery is at work; this one waits for it");
+    }
+
     fn begin(&self, phase: Phase, total: usize) {
         self.clear();
         if !self.shown || total == 0 {

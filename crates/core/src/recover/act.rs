@@ -11,11 +11,14 @@ use super::policy::Policy;
 use super::report::{Report, seconds};
 use super::{adopt, end, record, retention, strays, yard};
 use crate::probe::lineage;
-use crate::store::LockName;
-use crate::{ProcessIdentity, Time};
+use crate::store::{LockGuard, LockName};
+use crate::{ProcessIdentity, StoreError, Time};
 
 /// How long a recovery waits for another one. The other may be saving a great deal of work.
-pub(super) const LOCK_WAIT: Duration = Duration::from_secs(600);
+const LOCK_WAIT: Duration = Duration::from_secs(600);
+
+/// After how long its user is told that it waits.
+const SHORT_WAIT: Duration = Duration::from_millis(500);
 
 /// How often sessions that somebody else changed meanwhile are judged again.
 const ROUNDS: usize = 4;
@@ -47,7 +50,7 @@ pub async fn recover(
     let _lock = if policy.dry_run {
         None
     } else {
-        let lock = ground.store.lock(&LockName::new("recover")?, LOCK_WAIT).await?;
+        let lock = lock(ground, progress).await?;
         ground.premises.commit_exits(ground.store)?;
         Some(lock)
     };
@@ -61,6 +64,18 @@ pub async fn recover(
     Ok(run.report)
 }
 
+/// Makes sure that no other recovery works on the store, waiting for one that does.
+pub(super) async fn lock(ground: &Ground<'_>, progress: &dyn Progress) -> Result<LockGuard, StoreError> {
+    let name = LockName::new("recover")?;
+    match ground.store.lock(&name, SHORT_WAIT).await {
+        Err(StoreError::LockTimeout { .. }) => {
+            progress.wait_for_other();
+            ground.store.lock(&name, LOCK_WAIT).await
+        }
+        other => other,
+    }
+}
+
 /// Saves and removes the strays of this store, and nothing else.
 pub async fn clear_strays(
     ground: &Ground<'_>,
@@ -69,7 +84,7 @@ pub async fn clear_strays(
 ) -> Result<Report, RecoverError> {
     let _lock = match policy.dry_run {
         true => None,
-        false => Some(ground.store.lock(&LockName::new("recover")?, LOCK_WAIT).await?),
+        false => Some(lock(ground, progress).await?),
     };
     let mut run = Run::new(ground, policy, progress).await?;
     strays::clear(&mut run).await?;

@@ -82,6 +82,9 @@ pub enum Phase {
 
 /// Somebody who watches a recovery. Called from several threads.
 pub trait Progress: Sync {
+    /// Another recovery is at work on the same store; this one waits for it.
+    fn wait_for_other(&self);
+
     /// A phase begins that has `total` parts.
     fn begin(&self, phase: Phase, total: usize);
 
@@ -94,6 +97,8 @@ pub trait Progress: Sync {
 pub struct Silent;
 
 impl Progress for Silent {
+    fn wait_for_other(&self) {}
+
     fn begin(&self, _: Phase, _: usize) {}
 
     fn advance(&self) {}

@@ -9,7 +9,6 @@ use super::ground::{Ground, Phase, Progress, RecoverError};
 use super::policy::Retention;
 use super::report::{Pruned, seconds};
 use crate::session::WorktreeOutcome;
-use crate::store::LockName;
 use crate::worktree::{Inspection, Plot};
 use crate::{Batch, Query, Session, Status, StoreError, Time};
 
@@ -25,7 +24,7 @@ pub async fn prune(
 ) -> Result<Pruned, RecoverError> {
     let _lock = match dry_run {
         true => None,
-        false => Some(ground.store.lock(&LockName::new("recover")?, super::act::LOCK_WAIT).await?),
+        false => Some(super::act::lock(ground, progress).await?),
     };
     let now = (ground.clock)();
     let due = find_due(ground, retention, now).await?;

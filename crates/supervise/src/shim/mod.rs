@@ -17,6 +17,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, wait};
 use sexton_core::config::Containment;
 use sexton_core::plugin::Registry;
 use sexton_core::probe::{Contained, Limits};
@@ -175,6 +177,20 @@ impl Prepared {
     }
 
     fn fork(self, plan: Plan) -> io::Result<(Life, Gated, Ready)> {
+        match self.fork_command() {
+            Ok((outlook, gated, ready)) => {
+                Ok((Life::new(plan, self.probe, outlook, self.log, &ready), gated, ready))
+            }
+            Err(error) => {
+                // Whoever was forked leaves, for nobody holds its gate any more.
+                while matches!(wait(WaitOptions::empty()), Ok(_) | Err(Errno::INTR)) {}
+                self.contained.iter().for_each(|contained| self.probe.release(&contained.cgroup));
+                Err(error)
+            }
+        }
+    }
+
+    fn fork_command(&self) -> io::Result<(Outlook, Gated, Ready)> {
         become_subreaper()?;
         let outlook = Outlook::open()?;
         let stdout = self.log.as_fd();
@@ -191,10 +207,9 @@ impl Prepared {
         let ready = Ready {
             process: identify(gated.pid)?,
             supervisor: identify(std::process::id())?,
-            cgroup: self.contained.map(|contained| contained.cgroup),
+            cgroup: self.contained.as_ref().map(|contained| contained.cgroup.clone()),
         };
-        let life = Life::new(plan, self.probe, outlook, self.log, &ready);
-        Ok((life, gated, ready))
+        Ok((outlook, gated, ready))
     }
 }
 
