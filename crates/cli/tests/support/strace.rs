@@ -1,0 +1,127 @@
+//! The program seen from outside: which of its system calls change something, and dying or dawdling at any
+//! one of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use super::Yard;
+
+/// The system calls that change something that outlives the process.
+pub const MUTATING: &[&str] = &[
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev",
+    "sendfile",
+    "copy_file_range",
+    "fallocate",
+    "ftruncate",
+    "truncate",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "mkdir",
+    "mkdirat",
+    "mknodat",
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "fchown",
+    "fchownat",
+    "utimensat",
+    "setxattr",
+    "kill",
+    "tgkill",
+    "pidfd_send_signal",
+];
+
+/// One call of one thread: the `nth` of its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Call {
+    pub name: String,
+    pub nth: usize,
+}
+
+/// The binary under strace with these `-e` expressions, writing what it sees to `output`. Held to one
+/// processor it does its work in one order.
+pub fn traced(yard: &Yard, output: &Path, expressions: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new("taskset");
+    yard.enclose(&mut command);
+    command.args(["--cpu-list", &first_processor(), "strace", "-f", "-qq", "-y", "-s", "64", "-o"]);
+    command.arg(output);
+    for expression in expressions {
+        command.args(["-e", expression]);
+    }
+    command.arg(env!("CARGO_BIN_EXE_sexton")).args(arguments);
+    command
+}
+
+/// A processor that this test may use.
+fn first_processor() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    allowed.trim().split(['-', ',']).next().unwrap().to_owned()
+}
+
+/// Runs the binary and gives back the lines of the trace: all mutating calls, and every `openat`.
+pub fn trace(yard: &Yard, arguments: &[&str]) -> Vec<String> {
+    let output = yard.path().join("trace");
+    let calls = format!("trace=openat,{}", MUTATING.join(","));
+    let ran = traced(yard, &output, &[&calls], arguments).output().expect("strace and taskset are installed");
+    assert!(ran.status.success(), "sexton {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    let text = String::from_utf8_lossy(&std::fs::read(&output).unwrap()).into_owned();
+    std::fs::remove_file(output).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Every call in the trace that changes something. `openat` counts where it may create a file.
+pub fn mutating_calls(trace: &[String]) -> Vec<Call> {
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for line in trace {
+        let Some((thread, rest)) = line.split_once(' ') else { continue };
+        let Some((name, arguments)) = rest.trim_start().split_once('(') else { continue };
+        let count = counts.entry((thread.to_owned(), name.to_owned())).or_default();
+        *count += 1;
+        let call = Call { name: name.to_owned(), nth: *count };
+        let mutates = name != "openat" || arguments.contains("O_CREAT");
+        if mutates && !calls.contains(&call) {
+            calls.push(call);
+        }
+    }
+    calls
+}
+
+/// Runs the binary and kills it before `call` takes effect. Says whether it got that far.
+pub fn kill_at(yard: &Yard, call: &Call, arguments: &[&str]) -> bool {
+    let Call { name, nth } = call;
+    let inject = format!("inject={name}:signal=SIGKILL:when={nth}");
+    let mut command = traced(yard, Path::new("/dev/null"), &[&format!("trace={name}"), &inject], arguments);
+    let output = command.output().expect("strace and taskset are installed");
+    !output.status.success()
+}
+
+/// The calls in the trace that changed something under `directory`. Opening a file that is there already
+/// with `O_CREAT`, as one does with a lock, changes nothing.
+pub fn changes_under<'a>(trace: &'a [String], directory: &Path) -> Vec<&'a str> {
+    let directory = directory.display().to_string();
+    let inside = trace.iter().map(String::as_str).filter(|line| line.contains(&directory));
+    inside
+        .filter(|line| {
+            let rest = line.split_once(' ').map_or("", |(_, rest)| rest.trim_start());
+            let failed = rest.contains(") = -1 ");
+            let opens = rest.starts_with("openat(");
+            !failed && (!opens || rest.contains("O_TRUNC") || rest.contains("O_CREAT|O_EXCL"))
+        })
+        .collect()
+}

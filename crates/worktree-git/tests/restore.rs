@@ -1,0 +1,158 @@
+//! Restoring: where it goes, what it refuses, and which branch it takes.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sexton_core::WorktreeError;
+use sexton_core::worktree::{Plot, RestoredWork};
+use support::{Ground, cleaner, names, picture, require_same, rescue, sweep, try_remove, write};
+
+/// A worktree with one change, rescued.
+fn rescued(ground: &Ground) -> Plot {
+    let plot = ground.create("s1");
+    write(&plot.path.join("README.md"), "changed\n");
+    rescue(&plot);
+    plot
+}
+
+fn try_restore(ground: &Ground, plot: &Plot, into: &Path) -> Result<RestoredWork, WorktreeError> {
+    pollster::block_on(cleaner().restore(&ground.repo, &plot.session, into))
+}
+
+#[test]
+fn a_restored_worktree_is_its_users_own() {
+    let ground = Ground::new();
+    let plot = rescued(&ground);
+    try_remove(&plot).unwrap();
+    sweep(&ground.root);
+    let into = ground.top().join("somewhere/new");
+    try_restore(&ground, &plot, &into).unwrap();
+    let marked = pollster::block_on(cleaner().marked(into.parent().unwrap(), support::STORE)).unwrap();
+    assert_eq!(marked, []);
+    ground.git_in(&into, ["commit", "--quiet", "--all", "--message", "goes on"]);
+    assert_eq!(ground.git(["show", "sexton/s1:README.md"]), "changed");
+    ground.git(["worktree", "remove", into.to_str().unwrap()]);
+    assert!(try_restore(&ground, &plot, &into).is_ok(), "the rescue stays");
+}
+
+#[test]
+fn a_place_that_is_not_empty_is_refused_and_left_alone() {
+    let ground = Ground::new();
+    let plot = rescued(&ground);
+    let into = ground.top().join("taken");
+    write(&into.join("file"), "mine");
+    let before = picture(ground.top());
+    let refused = try_restore(&ground, &plot, &into).unwrap_err();
+    assert!(matches!(&refused, WorktreeError::CannotRestore { why, .. } if why == "it is not empty"));
+    let refused = try_restore(&ground, &plot, &into.join("file")).unwrap_err();
+    assert!(matches!(&refused, WorktreeError::CannotRestore { why, .. } if why == "it is not a directory"));
+    require_same(&picture(ground.top()), &before);
+}
+
+#[test]
+fn an_empty_directory_is_used() {
+    let ground = Ground::new();
+    let plot = rescued(&ground);
+    let into = ground.top().join("empty");
+    fs::create_dir(&into).unwrap();
+    try_restore(&ground, &plot, &into).unwrap();
+    assert_eq!(fs::read(into.join("README.md")).unwrap(), b"changed\n");
+}
+
+#[test]
+fn a_branch_that_is_checked_out_elsewhere_is_not_taken_from_there() {
+    let ground = Ground::new();
+    let plot = rescued(&ground);
+    let into = ground.top().join("restored");
+    let restored = try_restore(&ground, &plot, &into).unwrap();
+    assert_eq!(restored.branch, None);
+    let head = ground.git(["rev-parse", "main"]);
+    assert_eq!(ground.git_in(&into, ["rev-parse", "HEAD"]), head);
+    assert_eq!(ground.git_in(&plot.path, ["branch", "--show-current"]), "sexton/s1");
+}
+
+#[test]
+fn a_branch_that_has_moved_on_is_left_where_it_is() {
+    let ground = Ground::new();
+    let plot = ground.create("s1");
+    write(&plot.path.join("README.md"), "committed\n");
+    ground.git_in(&plot.path, ["commit", "--quiet", "--all", "--message", "mine"]);
+    write(&plot.path.join("README.md"), "changed\n");
+    try_remove(&plot).unwrap();
+    let mine = ground.git(["rev-parse", "sexton/s1"]);
+    ground.git(["branch", "--force", "sexton/s1", "main"]);
+    let into = ground.top().join("restored");
+    let restored = try_restore(&ground, &plot, &into).unwrap();
+    assert_eq!(restored.branch, None);
+    assert_eq!(ground.git_in(&into, ["rev-parse", "HEAD"]), mine);
+    assert_eq!(ground.git(["rev-parse", "sexton/s1"]), ground.git(["rev-parse", "main"]));
+}
+
+#[test]
+fn two_restores_of_one_rescue_do_not_get_in_each_others_way() {
+    let ground = Ground::new();
+    let plot = rescued(&ground);
+    try_remove(&plot).unwrap();
+    sweep(&ground.root);
+    let places: Vec<PathBuf> = ["a/same", "b/same"].iter().map(|place| ground.top().join(place)).collect();
+    for place in &places {
+        try_restore(&ground, &plot, place).unwrap();
+    }
+    ground.require_clean(&[&places[0], &places[1]]);
+}
+
+#[test]
+fn a_restore_that_fails_leaves_nothing_behind() {
+    let ground = Ground::new();
+    ground.write(".gitattributes", "*.x filter=broken\n");
+    ground.write("a.x", "a\n");
+    ground.commit("filtered");
+    let plot = rescued(&ground);
+    ground.git(["config", "filter.broken.smudge", "false"]);
+    ground.git(["config", "filter.broken.required", "true"]);
+    let before = picture(ground.top());
+    let into = ground.top().join("restored");
+    try_restore(&ground, &plot, &into).unwrap_err();
+    require_same(&picture(ground.top()), &before);
+}
+
+#[test]
+fn a_restored_worktree_of_relative_links_can_be_moved_with_its_repository() {
+    let ground = Ground::new();
+    ground.git(["config", "core.repositoryFormatVersion", "1"]);
+    ground.git(["config", "extensions.relativeWorktrees", "true"]);
+    let plot = rescued(&ground);
+    let into = ground.top().join("restored");
+    try_restore(&ground, &plot, &into).unwrap();
+    let link = fs::read_to_string(into.join(".git")).unwrap();
+    assert_eq!(link, "gitdir: ../repo/.git/worktrees/restored\n");
+}
+
+#[test]
+fn a_newer_rescue_is_refused_and_named() {
+    let ground = Ground::new();
+    let plot = rescued(&ground);
+    let commit = |tree: &str, parents: &[&str]| {
+        let parents = parents.iter().flat_map(|parent| ["-p", parent]);
+        ground.git(["commit-tree", tree, "-m", "newer"].into_iter().chain(parents))
+    };
+    let reference = format!("refs/sexton/rescue/{}", plot.session);
+    write(&ground.top().join("manifest"), "{\"format\": 2}");
+    let blob = ground.git(["hash-object", "-w", ground.top().join("manifest").to_str().unwrap()]);
+    let index = ground.top().join("index");
+    let plumb = |arguments: &[&str]| {
+        let output = ground.git_command(&ground.repo, arguments).env("GIT_INDEX_FILE", &index).output().unwrap();
+        assert!(output.status.success(), "{}", support::said(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    plumb(&["update-index", "--add", "--cacheinfo", &format!("100644,{blob},manifest.json")]);
+    let state = commit(&plumb(&["write-tree"]), &[]);
+    let newer = commit("main^{tree}", &["main", &state]);
+    ground.git(["update-ref", &reference, &newer]);
+    let refused = try_restore(&ground, &plot, &ground.top().join("restored")).unwrap_err();
+    let source = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(source.contains("its format is 2, and this version reads 1"), "{source}");
+    assert_eq!(names(&ground.top().join("restored")), [""; 0]);
+}
