@@ -5,9 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use git2::{Commit, Oid, Repository};
-use sexton_core::worktree::{
-    LeftOut, PathChange, Rescue, RescueDetails, RescueEntry, RescuedPath,
-};
+use sexton_core::worktree::{LeftOut, PathChange, Rescue, RescueDetails, RescueEntry, RescuedPath};
 use sexton_core::{OsText, SessionId, Time, WorktreeError};
 
 use crate::fault::failed;
@@ -51,7 +49,8 @@ impl Stored {
         let state = commit.parent(1).map_err(in_git)?;
         let names = state.tree().map_err(in_git)?;
         let find = |name| names.get_name(name).map(|entry| entry.id());
-        let blob = find("manifest.json").ok_or_else(|| format!("{oid} has no manifest, so it is no rescue"))?;
+        let blob =
+            find("manifest.json").ok_or_else(|| format!("{oid} has no manifest, so it is no rescue"))?;
         let manifest = Manifest::parse(repository.find_blob(blob).map_err(in_git)?.content())
             .map_err(|why| format!("rescue {oid} cannot be read: {why}"))?;
         Ok(Stored {
@@ -77,11 +76,7 @@ impl Stored {
     }
 
     fn entry(&self) -> RescueEntry {
-        RescueEntry {
-            session: self.manifest.session.clone(),
-            rescue: self.shown(),
-            created_at: self.made_at,
-        }
+        RescueEntry { session: self.manifest.session.clone(), rescue: self.shown(), created_at: self.made_at }
     }
 }
 
@@ -113,13 +108,11 @@ pub(crate) fn list(repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError> {
     let mut entries = Vec::new();
     for reference in repository.references_glob("refs/sexton/rescue/*").map_err(in_git)? {
         let commit = reference.and_then(|reference| reference.peel_to_commit()).map_err(in_git)?.id();
-        let stored = Stored::load(&repository, commit)
-            .map_err(|why| failed("reading the rescues of", repo, why))?;
+        let stored =
+            Stored::load(&repository, commit).map_err(|why| failed("reading the rescues of", repo, why))?;
         entries.push(stored.entry());
     }
-    entries.sort_by(|one, other| {
-        (other.created_at, &other.session).cmp(&(one.created_at, &one.session))
-    });
+    entries.sort_by(|one, other| (other.created_at, &other.session).cmp(&(one.created_at, &one.session)));
     Ok(entries)
 }
 

@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_directory_sorts_as_if_its_name_ended_in_a_slash() {
-        let item = |mode| Item { mode, oid: Oid::zero() };
+        let item = |mode| Item { mode, oid: Oid::ZERO_SHA1 };
         let names = Names::from([
             (b"a".to_vec(), item(DIRECTORY)),
             (b"a.b".to_vec(), item(FILE)),

@@ -1,5 +1,7 @@
 //! Restoring: where it goes, what it refuses, and which branch it takes.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::fs;
@@ -143,7 +145,8 @@ fn a_newer_rescue_is_refused_and_named() {
     let blob = ground.git(["hash-object", "-w", ground.top().join("manifest").to_str().unwrap()]);
     let index = ground.top().join("index");
     let plumb = |arguments: &[&str]| {
-        let output = ground.git_command(&ground.repo, arguments).env("GIT_INDEX_FILE", &index).output().unwrap();
+        let output =
+            ground.git_command(&ground.repo, arguments).env("GIT_INDEX_FILE", &index).output().unwrap();
         assert!(output.status.success(), "{}", support::said(&output));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };

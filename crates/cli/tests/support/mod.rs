@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub mod records;
+pub mod repository;
+pub mod scene;
+pub mod strace;
+
 /// Long enough for anything on a loaded machine.
 pub const GENEROUS: Duration = Duration::from_secs(60);
 
@@ -204,6 +209,34 @@ pub fn carriers(session: &str) -> Vec<u64> {
     pids.filter(|pid| {
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    })
+    .collect()
+}
+
+/// Kills a process that the test's own yard started.
+pub fn kill_9(pid: u64) {
+    send_signal(pid, rustix::process::Signal::KILL);
+}
+
+/// The stores that are linked in.
+pub fn stores() -> Vec<&'static str> {
+    let linked = [("sqlite", cfg!(feature = "store-sqlite")), ("json", cfg!(feature = "store-json"))];
+    linked.into_iter().filter(|(_, linked)| *linked).map(|(store, _)| store).collect()
+}
+
+/// Sends a signal to a process that the test's own yard started.
+pub fn send_signal(pid: u64, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// The processes that carry `variable`, a name and value, in their environment.
+pub fn processes_with(variable: &str) -> Vec<u64> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+    pids.filter(|pid| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        is_running(*pid) && environ.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
     })
     .collect()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::Yard;
 
@@ -52,13 +52,23 @@ pub struct Call {
     pub nth: usize,
 }
 
+/// Whether threads and child processes are traced too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    All,
+    FirstThread,
+}
+
 /// The binary under strace with these `-e` expressions, writing what it sees to `output`. Held to one
 /// processor it does its work in one order.
-pub fn traced(yard: &Yard, output: &Path, expressions: &[&str], arguments: &[&str]) -> Command {
+fn traced(yard: &Yard, family: Family, output: &Path, expressions: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new("taskset");
     yard.enclose(&mut command);
-    command.args(["--cpu-list", &first_processor(), "strace", "-f", "-qq", "-y", "-s", "64", "-o"]);
+    command.args(["--cpu-list", &first_processor(), "strace", "-qq", "-y", "-s", "64", "-o"]);
     command.arg(output);
+    if family == Family::All {
+        command.arg("-f");
+    }
     for expression in expressions {
         command.args(["-e", expression]);
     }
@@ -75,13 +85,31 @@ fn first_processor() -> String {
 
 /// Runs the binary and gives back the lines of the trace: all mutating calls, and every `openat`.
 pub fn trace(yard: &Yard, arguments: &[&str]) -> Vec<String> {
+    trace_family(yard, Family::All, arguments)
+}
+
+/// The same of the binary's first thread alone, and of none of its children.
+pub fn trace_alone(yard: &Yard, arguments: &[&str]) -> Vec<String> {
+    trace_family(yard, Family::FirstThread, arguments)
+}
+
+fn trace_family(yard: &Yard, family: Family, arguments: &[&str]) -> Vec<String> {
     let output = yard.path().join("trace");
     let calls = format!("trace=openat,{}", MUTATING.join(","));
-    let ran = traced(yard, &output, &[&calls], arguments).output().expect("strace and taskset are installed");
+    let mut command = traced(yard, family, &output, &[&calls, "signal=none"], arguments);
+    let ran = command.output().expect("strace and taskset are installed");
     assert!(ran.status.success(), "sexton {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
     let text = String::from_utf8_lossy(&std::fs::read(&output).unwrap()).into_owned();
     std::fs::remove_file(output).unwrap();
     text.lines().map(str::to_owned).collect()
+}
+
+/// A line of a trace, as the thread and its call. Without children strace names no thread.
+fn split_line(line: &str) -> (&str, &str) {
+    match line.split_once(' ') {
+        Some((thread, call)) if thread.bytes().all(|byte| byte.is_ascii_digit()) => (thread, call.trim_start()),
+        _ => ("", line),
+    }
 }
 
 /// Every call in the trace that changes something. `openat` counts where it may create a file.
@@ -89,8 +117,8 @@ pub fn mutating_calls(trace: &[String]) -> Vec<Call> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut calls = Vec::new();
     for line in trace {
-        let Some((thread, rest)) = line.split_once(' ') else { continue };
-        let Some((name, arguments)) = rest.trim_start().split_once('(') else { continue };
+        let (thread, call) = split_line(line);
+        let Some((name, arguments)) = call.split_once('(') else { continue };
         let count = counts.entry((thread.to_owned(), name.to_owned())).or_default();
         *count += 1;
         let call = Call { name: name.to_owned(), nth: *count };
@@ -104,24 +132,49 @@ pub fn mutating_calls(trace: &[String]) -> Vec<Call> {
 
 /// Runs the binary and kills it before `call` takes effect. Says whether it got that far.
 pub fn kill_at(yard: &Yard, call: &Call, arguments: &[&str]) -> bool {
+    kill_family_at(yard, Family::All, call, arguments, "")
+}
+
+/// The same where only the binary's first thread is counted, and only it is killed. Its children have `trial`
+/// in their environment, as SEXTON_TEST_TRIAL.
+pub fn kill_alone_at(yard: &Yard, call: &Call, arguments: &[&str], trial: &str) -> bool {
+    kill_family_at(yard, Family::FirstThread, call, arguments, trial)
+}
+
+fn kill_family_at(yard: &Yard, family: Family, call: &Call, arguments: &[&str], trial: &str) -> bool {
     let Call { name, nth } = call;
-    let inject = format!("inject={name}:signal=SIGKILL:when={nth}");
-    let mut command = traced(yard, Path::new("/dev/null"), &[&format!("trace={name}"), &inject], arguments);
-    let output = command.output().expect("strace and taskset are installed");
-    !output.status.success()
+    let (only, kill) = (format!("trace={name}"), format!("inject={name}:signal=SIGKILL:when={nth}"));
+    let mut command = traced(yard, family, Path::new("/dev/null"), &[&only, &kill], arguments);
+    // What it starts lives on: nobody waits for what that prints.
+    command.env("SEXTON_TEST_TRIAL", trial).stdout(Stdio::null()).stderr(Stdio::null());
+    !command.status().expect("strace and taskset are installed").success()
 }
 
 /// The calls in the trace that changed something under `directory`. Opening a file that is there already
-/// with `O_CREAT`, as one does with a lock, changes nothing.
+/// with `O_CREAT`, as one does with a lock, changes nothing; nor does SQLite's shared memory, which every
+/// reader sets up anew, or root giving SQLite's files the owner that they have.
 pub fn changes_under<'a>(trace: &'a [String], directory: &Path) -> Vec<&'a str> {
     let directory = directory.display().to_string();
     let inside = trace.iter().map(String::as_str).filter(|line| line.contains(&directory));
     inside
         .filter(|line| {
-            let rest = line.split_once(' ').map_or("", |(_, rest)| rest.trim_start());
+            let (_, rest) = split_line(line);
             let failed = rest.contains(") = -1 ");
             let opens = rest.starts_with("openat(");
-            !failed && (!opens || rest.contains("O_TRUNC") || rest.contains("O_CREAT|O_EXCL"))
+            let shared = rest.contains(".db-shm>") || rest.starts_with("fchown(");
+            !failed && !shared && (!opens || rest.contains("O_TRUNC") || rest.contains("O_CREAT|O_EXCL"))
+        })
+        .collect()
+}
+
+/// The signals that were sent in the trace. Signal 0 only asks.
+pub fn signals_in(trace: &[String]) -> Vec<&str> {
+    let sends = ["pidfd_send_signal(", "kill(", "tgkill("];
+    let lines = trace.iter().map(String::as_str);
+    lines
+        .filter(|line| {
+            let (_, call) = split_line(line);
+            sends.iter().any(|send| call.starts_with(send)) && call.contains("SIG")
         })
         .collect()
 }

@@ -62,11 +62,16 @@ fn i6_a_commit_is_synced_before_it_is_acknowledged(subject: &Subject) {
 fn i6_a_new_store_is_synced_with_its_directory(subject: &Subject) {
     let site = Site::new(subject);
     let commits = trace(&site, worker::APPEND, Durability::Power, COMMITS);
-    let (_, first) = commits.first().expect("there was a first commit");
+    let (id, first) = commits.first().expect("there was a first commit");
     // A file whose name is not durable is lost in a power cut, however well its content was synced.
     let directory = site.directory().canonicalize().expect("the directory is there");
     let synced = first.iter().any(|call| call.syncs(&directory));
     assert!(synced, "the store's directory was not synced before the first acknowledgement");
+    for path in first.iter().filter_map(|call| call.find_written(id)) {
+        let Some(made) = first.iter().position(|call| call.makes(path)) else { continue };
+        let named = first.iter().skip(made).any(|call| call.syncs(&directory));
+        assert!(named, "{id} was acknowledged before the name of {} was synced", path.display());
+    }
 }
 
 fn i6_a_file_that_takes_the_stores_place_is_synced_and_so_is_its_name(subject: &Subject) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The calls that [`read_calls`] understands: those that carry data into files, give files their names,
 /// and make both durable.
 pub(super) const TRACED: &str =
-    "trace=write,writev,pwrite64,pwritev,pwritev2,fsync,fdatasync,rename,renameat,renameat2";
+    "trace=openat,write,writev,pwrite64,pwritev,pwritev2,fsync,fdatasync,rename,renameat,renameat2";
 
 /// One call that succeeded.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) enum Call {
         /// The call as strace shows it, with the data.
         text: String,
     },
+    /// A file was opened, and made where there was none.
+    Make(PathBuf),
     /// A file or directory was made durable.
     Sync(PathBuf),
     /// A file got another name.
@@ -43,6 +45,11 @@ impl Call {
             Call::Write { path, text, .. } if text.contains(wanted) => Some(path),
             _ => None,
         }
+    }
+
+    /// Whether `path` was there after it, though it may not have been before.
+    pub(super) fn makes(&self, wanted: &Path) -> bool {
+        matches!(self, Call::Make(path) if path == wanted)
     }
 
     /// Whether it made `path` durable.
@@ -83,6 +90,11 @@ fn read_call(text: &str) -> Option<Call> {
         let mut quoted = arguments.split('"').skip(1).step_by(2).map(PathBuf::from);
         return Some(Call::Rename { from: quoted.next()?, to: quoted.next()? });
     }
+    if name == "openat" {
+        let (_, opened) = result.split_once('<')?;
+        let path = opened.trim_end().strip_suffix('>')?;
+        return arguments.contains("O_CREAT").then(|| Call::Make(path.into()));
+    }
     let (descriptor, rest) = arguments.split_once('<')?;
     let path = PathBuf::from(rest.split_once('>')?.0);
     Some(match name {
@@ -97,7 +109,9 @@ mod tests {
 
     #[test]
     fn calls_are_read_in_the_order_they_returned() {
-        let trace = "10 write(4</s/j>, \"{\\\"id\\\":1}\\n\", 9) = 9\n\
+        let trace = "10 openat(AT_FDCWD</>, \"/s/j\", O_WRONLY|O_CREAT, 0600) = 4</s/j>\n\
+                     10 openat(AT_FDCWD</>, \"/s/k\", O_RDONLY) = 5</s/k>\n\
+                     10 write(4</s/j>, \"{\\\"id\\\":1}\\n\", 9) = 9\n\
                      10 fdatasync(4</s/j> <unfinished ...>\n\
                      11 write(1<pipe:[5]>, \"one\\n\", 4) = 4\n\
                      10 <... fdatasync resumed>) = 0\n\
@@ -105,7 +119,8 @@ mod tests {
                      10 rename(\"/s/j.tmp\", \"/s/j\") = 0\n\
                      10 +++ exited with 0 +++\n";
         let calls = read_calls(trace);
-        let [write, said, sync, rename] = calls.as_slice() else { panic!("{calls:?}") };
+        let [make, write, said, sync, rename] = calls.as_slice() else { panic!("{calls:?}") };
+        assert!(make.makes(Path::new("/s/j")));
         assert_eq!(write.find_written("id"), Some(Path::new("/s/j")));
         assert!(said.says("one") && !write.says("id"));
         assert!(sync.syncs(Path::new("/s/j")));

@@ -8,6 +8,7 @@
 
 mod conversion;
 mod index_file;
+mod objects;
 mod plan;
 mod program;
 mod write;

@@ -9,10 +9,11 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use git2::{Odb, Repository};
+use git2::Repository;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 
 use super::Blank;
+use super::objects::Objects;
 use super::plan::{Item, Kind, Plan};
 use crate::yard::open_below;
 
@@ -71,6 +72,7 @@ impl Work<'_> {
         // Each thread reads objects on its own: a shared database would make them wait for each other.
         let repo = Repository::open(self.blank.common).map_err(io::Error::other)?;
         let odb = repo.odb().map_err(io::Error::other)?;
+        let mut objects = Objects::open(self.blank.common, odb)?;
         let mut open: Option<(usize, OwnedFd)> = None;
         while !self.stopped.load(Ordering::Relaxed) {
             let first = self.next.fetch_add(PORTION, Ordering::Relaxed);
@@ -83,7 +85,7 @@ impl Work<'_> {
                     Some((folder, dir)) if folder == item.folder => dir,
                     _ => self.open_folder(item.folder)?,
                 };
-                let stat = write_item(item, &folder, &odb).map_err(|error| name_it(error, item))?;
+                let stat = write_item(item, &folder, &mut objects).map_err(|error| name_it(error, item))?;
                 written.push((index, stat));
                 open = Some((item.folder, folder));
             }
@@ -100,21 +102,21 @@ impl Work<'_> {
     }
 }
 
-fn write_item(item: &Item, folder: &OwnedFd, odb: &Odb<'_>) -> io::Result<Stat> {
+fn write_item(item: &Item, folder: &OwnedFd, objects: &mut Objects<'_>) -> io::Result<Stat> {
     let name = OsStr::from_bytes(item.name());
     match item.kind {
         Kind::Gitlink => rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777))?,
         Kind::Symlink => {
-            let target = odb.read(item.oid).map_err(io::Error::other)?;
-            rustix::fs::symlinkat(OsStr::from_bytes(target.data()), folder, name)?;
+            let target = objects.read(item.oid)?;
+            rustix::fs::symlinkat(OsStr::from_bytes(target.bytes()), folder, name)?;
         }
         Kind::File | Kind::Executable => {
-            let content = odb.read(item.oid).map_err(io::Error::other)?;
+            let content = objects.read(item.oid)?;
             let mode = if item.kind == Kind::Executable { 0o777 } else { 0o666 };
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mut file =
                 File::from(rustix::fs::openat(folder.as_fd(), name, flags, Mode::from_raw_mode(mode))?);
-            file.write_all(content.data())?;
+            file.write_all(content.bytes())?;
             return Ok(rustix::fs::fstat(&file)?);
         }
     }

@@ -7,8 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sha1::{Digest, Sha1};
 use sexton_durable::sync_parent;
+use sha1::{Digest, Sha1};
 
 use super::Packed;
 

@@ -10,13 +10,13 @@ use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use flate2::{Compress, Compression, FlushCompress, Status};
 use git2::{ObjectType, Oid};
 use sha1::{Digest, Sha1};
 
-pub(crate) use disk::KeptPack;
 use disk::Body;
+pub(crate) use disk::KeptPack;
 
 /// What is compressed in memory, outside the writer and in parallel; anything larger goes through in
 /// pieces.
@@ -59,13 +59,29 @@ pub(crate) fn end_hash(hasher: Sha1) -> Oid {
     Oid::from_bytes(&hasher.finalize()).expect("a hash has twenty bytes")
 }
 
-/// Compresses an object whose name is known.
-pub(crate) fn deflate(kind: ObjectType, oid: Oid, content: &[u8]) -> io::Result<Deflated> {
-    let mut bytes = Vec::with_capacity(content.len() / 2 + 64);
-    write_header(&mut bytes, kind, content.len() as u64);
-    let mut encoder = ZlibEncoder::new(bytes, Compression::new(EFFORT));
-    encoder.write_all(content)?;
-    Ok(Deflated { oid, bytes: encoder.finish()? })
+/// Compresses objects one after another. Making one costs more than a small object does, so each thread
+/// keeps its own.
+pub(crate) struct Deflater(Compress);
+
+impl Deflater {
+    pub(crate) fn new() -> Deflater {
+        Deflater(Compress::new(Compression::new(EFFORT), true))
+    }
+
+    /// Compresses an object whose name is known.
+    pub(crate) fn deflate(&mut self, kind: ObjectType, oid: Oid, content: &[u8]) -> io::Result<Deflated> {
+        let mut bytes = Vec::with_capacity(content.len() / 2 + 64);
+        write_header(&mut bytes, kind, content.len() as u64);
+        self.0.reset();
+        loop {
+            let done = usize::try_from(self.0.total_in()).map_err(io::Error::other)?;
+            let status = self.0.compress_vec(&content[done..], &mut bytes, FlushCompress::Finish)?;
+            if status == Status::StreamEnd {
+                return Ok(Deflated { oid, bytes });
+            }
+            bytes.reserve(bytes.capacity().max(1024));
+        }
+    }
 }
 
 /// The kind and size at the front of a packed object.
@@ -93,17 +109,18 @@ pub(crate) struct PackWriter {
     body: Option<Body>,
     objects: Vec<Packed>,
     known: HashSet<Oid>,
+    deflater: Deflater,
 }
 
 impl PackWriter {
     /// An empty pack, to be written into a repository's `objects/pack`.
     pub(crate) fn new(directory: &Path) -> PackWriter {
-        PackWriter { body: Some(Body::new(directory)), objects: Vec::new(), known: HashSet::new() }
+        PackWriter { body: Some(Body::new(directory)), ..PackWriter::rehearsal() }
     }
 
     /// A pack that is never written: to see whether there is anything new.
     pub(crate) fn rehearsal() -> PackWriter {
-        PackWriter { body: None, objects: Vec::new(), known: HashSet::new() }
+        PackWriter { body: None, objects: Vec::new(), known: HashSet::new(), deflater: Deflater::new() }
     }
 
     /// Whether the object has still to be added.
@@ -115,7 +132,8 @@ impl PackWriter {
     pub(crate) fn add(&mut self, kind: ObjectType, content: &[u8]) -> io::Result<Oid> {
         let oid = hash(kind, content);
         if self.wants(oid) {
-            self.append(&deflate(kind, oid, content)?)?;
+            let deflated = self.deflater.deflate(kind, oid, content)?;
+            self.append(&deflated)?;
         }
         Ok(oid)
     }
@@ -171,12 +189,7 @@ impl PackWriter {
 }
 
 /// Appends one object in pieces; returns its name and the checksum of its compressed form.
-fn stream(
-    body: &mut Body,
-    kind: ObjectType,
-    size: u64,
-    content: &mut dyn Read,
-) -> io::Result<(Oid, u32)> {
+fn stream(body: &mut Body, kind: ObjectType, size: u64, content: &mut dyn Read) -> io::Result<(Oid, u32)> {
     let mut header = Vec::new();
     write_header(&mut header, kind, size);
     let mut out = Checked { body, crc: crc32fast::Hasher::new() };

@@ -83,7 +83,12 @@ impl Material<'_> {
             tree,
             state_tree: tree::write(&odb, None, &state, pack)?,
             head: head.commit.map(|(commit, _)| commit),
-            state_parents: head.commit.map(|(commit, _)| commit).into_iter().chain(self.kept.tips.clone()).collect(),
+            state_parents: head
+                .commit
+                .map(|(commit, _)| commit)
+                .into_iter()
+                .chain(self.kept.tips.clone())
+                .collect(),
             index,
             files: changes.len(),
         })
@@ -98,9 +103,11 @@ impl Material<'_> {
         });
         let modes = self.findings.file_modes.iter().chain(&self.findings.directory_modes);
         let left_out = self.findings.left_out.iter().map(|(path, why)| (text(path), why.clone()));
-        let missing = self.kept.missing.iter().map(|oid| {
-            (text(b"index"), format!("it names {oid}, which the repository does not have"))
-        });
+        let missing = self
+            .kept
+            .missing
+            .iter()
+            .map(|oid| (text(b"index"), format!("it names {oid}, which the repository does not have")));
         let gone = self.directory_gone.then(|| {
             (text(b"."), "the directory was gone: only what git had staged or committed is here".to_owned())
         });
@@ -171,7 +178,11 @@ impl Draft {
             parents.push(placeholder("No untracked files apart", pack)?);
             parents.push(earlier);
         }
-        let files = if self.files == 1 { "1 file differs".to_owned() } else { format!("{} files differ", self.files) };
+        let files = if self.files == 1 {
+            "1 file differs".to_owned()
+        } else {
+            format!("{} files differ", self.files)
+        };
         let message = format!(
             "Rescue of session {session}: {files} from HEAD\n\n\
              Restore it with: sexton rescue restore {session}\n\n{MADE_AT}{now}\n"

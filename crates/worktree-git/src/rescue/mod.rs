@@ -31,7 +31,11 @@ use keep::{Copier, Kept};
 const ATTEMPTS: usize = 5;
 
 /// Saves what a worktree holds that exists nowhere else. The same content again changes nothing.
+///
+/// The caller holds the session's lock.
 pub(crate) fn rescue(site: &Site, options: WorktreeOptions, now: Time) -> Result<Rescued, WorktreeError> {
+    let packs = site.common.join("objects/pack");
+    KeptPack::release_left_over(&packs, &note_of(site)).map_err(|error| failed("clearing", &packs, error))?;
     for _ in 0..ATTEMPTS {
         if let Some(rescued) = attempt(site, options, now)? {
             return Ok(rescued);
@@ -66,8 +70,8 @@ fn attempt(site: &Site, options: WorktreeOptions, now: Time) -> Result<Option<Re
     let commit = draft
         .commit(&site.plot.session, earlier.as_ref().map(|earlier| earlier.commit), now, &mut pack)
         .map_err(unwritable)?;
-    let note = format!("sexton rescue {}\n", site.plot.session);
-    let kept = pack.finish(&note).map_err(unwritable)?;
+    // Nothing can be collected between the objects and the ref that holds them.
+    let _kept = pack.finish(&note_of(site)).map_err(unwritable)?;
 
     let lock = publish::lock(&site.common)?;
     let current = publish::find(&subject.repository, &site.plot.session)
@@ -76,9 +80,12 @@ fn attempt(site: &Site, options: WorktreeOptions, now: Time) -> Result<Option<Re
         return Ok(None);
     }
     publish::point(&site.common, &site.plot.session, commit, &lock).map_err(unwritable)?;
-    drop(kept);
-    KeptPack::release_left_over(&site.common.join("objects/pack"), &note).map_err(unwritable)?;
     Ok(Some(Rescued { saved: Some(draft.shown(&site.plot.session, commit)) }))
+}
+
+/// What the pack of a session's rescue is kept for.
+fn note_of(site: &Site) -> String {
+    format!("sexton rescue {}\n", site.plot.session)
 }
 
 fn find_earlier(site: &Site, subject: &Subject) -> Result<Option<Stored>, WorktreeError> {
@@ -161,9 +168,7 @@ fn scan_worktree(
     if !site.complete {
         let in_git = |error: git2::Error| failed("reading", &site.common, error);
         let odb = subject.repository.odb().map_err(in_git)?;
-        findings
-            .forgive_beginnings(place, &odb)
-            .map_err(|error| failed("reading", place.workdir, error))?;
+        findings.forgive_beginnings(place, &odb).map_err(|error| failed("reading", place.workdir, error))?;
     }
     Ok(findings)
 }

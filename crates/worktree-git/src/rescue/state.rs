@@ -31,7 +31,8 @@ fn collect(directory: &Path, prefix: &[u8], files: &mut StateFiles) -> io::Resul
         let entry = entry?;
         let name = entry.file_name();
         let name = name.as_bytes();
-        if prefix.is_empty() && NOT_STATE.iter().any(|other| name == other.as_bytes()) || name.ends_with(b".lock")
+        if prefix.is_empty() && NOT_STATE.iter().any(|other| name == other.as_bytes())
+            || name.ends_with(b".lock")
         {
             continue;
         }

@@ -40,12 +40,7 @@ pub(crate) fn write(
 }
 
 /// The new tree of one directory; `None` where nothing is left in it.
-fn rebuild(
-    odb: &Odb<'_>,
-    base: Option<Oid>,
-    node: &Node,
-    pack: &mut PackWriter,
-) -> io::Result<Option<Oid>> {
+fn rebuild(odb: &Odb<'_>, base: Option<Oid>, node: &Node, pack: &mut PackWriter) -> io::Result<Option<Oid>> {
     if node.below.is_empty() {
         return Ok(base);
     }

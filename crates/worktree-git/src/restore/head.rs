@@ -1,7 +1,6 @@
 //! What HEAD of a restored worktree is: its branch again where nothing else has become of that meanwhile,
 //! else the commit alone.
 
-
 use git2::{ErrorCode, Oid};
 use sexton_core::WorktreeError;
 

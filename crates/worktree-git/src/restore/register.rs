@@ -28,8 +28,6 @@ impl Drop for Draft {
     fn drop(&mut self) {
         if !self.published {
             let _ = fs::remove_dir_all(&self.path);
-            // Whoever leaves the workshop empty deletes it.
-            let _ = self.path.parent().map(fs::remove_dir);
         }
     }
 }
@@ -41,7 +39,8 @@ impl Draft {
         more: impl FnOnce(&Path) -> io::Result<()>,
     ) -> Result<Draft, WorktreeError> {
         let workshop = entry::workshop(restoration.common);
-        let draft = Draft { path: workshop.join(format!("restore-{}", SessionId::random())), published: false };
+        let draft =
+            Draft { path: workshop.join(format!("restore-{}", SessionId::random())), published: false };
         entry::inside(&workshop, || fs::create_dir(&draft.path))
             .and_then(|()| more(&draft.path))
             .and_then(|()| fs::create_dir_all(draft.path.join("refs")))
@@ -110,7 +109,6 @@ impl Draft {
         };
         publish().map_err(|error| failed("registering", restoration.into, error))?;
         self.published = true;
-        let _ = self.path.parent().map(fs::remove_dir);
         Ok(())
     }
 }
@@ -133,7 +131,10 @@ fn write_tree(restoration: &Restoration<'_>, tree: Oid, into: &Path) -> io::Resu
     for entry in &tree {
         let name = entry.name_bytes();
         if matches!(name, b"." | b".." | b"") || name.contains(&b'/') {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the rescue has a name that leads elsewhere"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the rescue has a name that leads elsewhere",
+            ));
         }
         let path = into.join(OsStr::from_bytes(name));
         match entry.kind() {

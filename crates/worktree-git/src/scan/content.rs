@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use git2::{ObjectType, Oid};
 use rustix::fs::{FileType, OFlags, Stat};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::index::CachedStat;
 use super::walk::{WalkError, cached, open_below, thread_count};
-use crate::pack::{self, PackWriter, SMALL};
+use crate::pack::{self, Deflater, PackWriter, SMALL};
 use crate::tree::{EXECUTABLE, FILE, Item, SYMLINK};
 
 /// How often a file that changes under the reader is read again.
@@ -60,11 +60,12 @@ pub(crate) fn read_all(
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let work = || -> Result<Vec<(usize, Option<Content>)>, WalkError> {
+        let mut reader = Reader { root, pack, deflater: Deflater::new() };
         let mut contents = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             let position = next.fetch_add(1, Ordering::Relaxed);
             let Some(candidate) = candidates.get(position) else { break };
-            let content = read(root, candidate, pack).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+            let content = reader.read(candidate).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             if until == Until::FirstChange && content.map(|content| content.item) != candidate.head {
                 stop.store(true, Ordering::Relaxed);
             }
@@ -87,58 +88,86 @@ pub(crate) fn read_all(
     Ok(contents)
 }
 
-fn read(
-    root: BorrowedFd<'_>,
-    candidate: &Candidate,
-    pack: &Mutex<PackWriter>,
-) -> Result<Option<Content>, WalkError> {
-    let failed = |source| WalkError { path: candidate.path.clone(), source };
-    for _ in 0..ATTEMPTS {
-        match read_once(root, candidate, pack) {
-            Ok(Reading::Whole(content)) => return Ok(content),
-            Ok(Reading::Changed) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Err(failed(io::Error::other("it keeps changing while it is read")))
-}
-
 enum Reading {
     Whole(Option<Content>),
     Changed,
 }
 
-fn read_once(
-    root: BorrowedFd<'_>,
-    candidate: &Candidate,
-    pack: &Mutex<PackWriter>,
-) -> io::Result<Reading> {
-    // NONBLOCK: what was a file a moment ago may be a named pipe now.
-    let opened = match open_below(root, &candidate.path, OFlags::RDONLY | OFlags::NONBLOCK) {
-        Ok(opened) => opened,
-        Err(Errno::LOOP) => return read_symlink(root, candidate, pack),
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Reading::Whole(None)),
-        Err(errno) => return Err(errno.into()),
-    };
-    let before = rustix::fs::fstat(&opened)?;
-    if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
-        return Ok(Reading::Whole(None));
+/// What one thread reads with.
+struct Reader<'a> {
+    root: BorrowedFd<'a>,
+    pack: &'a Mutex<PackWriter>,
+    deflater: Deflater,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, candidate: &Candidate) -> Result<Option<Content>, WalkError> {
+        let failed = |source| WalkError { path: candidate.path.clone(), source };
+        for _ in 0..ATTEMPTS {
+            match self.read_once(candidate) {
+                Ok(Reading::Whole(content)) => return Ok(content),
+                Ok(Reading::Changed) => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(failed(io::Error::other("it keeps changing while it is read")))
     }
-    let mut file = File::from(opened);
-    let size = u64::try_from(before.st_size).map_err(io::Error::other)?;
-    let oid = if size > SMALL {
-        // Should it be HEAD's after all, the pack has it once more: it cannot be known before the end.
-        lock(pack).add_stream(ObjectType::Blob, size, &mut file)?
-    } else {
-        read_small(&mut file, size, candidate, pack)?
-    };
-    if unchanging(&before) != unchanging(&rustix::fs::fstat(file.as_fd())?) {
-        return Ok(Reading::Changed);
+
+    fn read_once(&mut self, candidate: &Candidate) -> io::Result<Reading> {
+        // NONBLOCK: what was a file a moment ago may be a named pipe now.
+        let opened = match open_below(self.root, &candidate.path, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Ok(opened) => opened,
+            Err(Errno::LOOP) => return self.read_symlink(candidate),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Reading::Whole(None)),
+            Err(errno) => return Err(errno.into()),
+        };
+        let before = rustix::fs::fstat(&opened)?;
+        if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+            return Ok(Reading::Whole(None));
+        }
+        let mut file = File::from(opened);
+        let size = u64::try_from(before.st_size).map_err(io::Error::other)?;
+        let oid = if size > SMALL {
+            // Should it be HEAD's after all, the pack has it once more: it cannot be known before the end.
+            lock(self.pack).add_stream(ObjectType::Blob, size, &mut file)?
+        } else {
+            self.read_small(&mut file, size, candidate)?
+        };
+        if unchanging(&before) != unchanging(&rustix::fs::fstat(file.as_fd())?) {
+            return Ok(Reading::Changed);
+        }
+        let permissions = before.st_mode & 0o7777;
+        let mode = candidate.mode.unwrap_or(if permissions & 0o100 != 0 { EXECUTABLE } else { FILE });
+        Ok(Reading::Whole(Some(Content { item: Item { mode, oid }, permissions: Some(permissions) })))
     }
-    let permissions = before.st_mode & 0o7777;
-    let mode = candidate.mode.unwrap_or(if permissions & 0o100 != 0 { EXECUTABLE } else { FILE });
-    Ok(Reading::Whole(Some(Content { item: Item { mode, oid }, permissions: Some(permissions) })))
+
+    fn read_small(&mut self, file: &mut File, size: u64, candidate: &Candidate) -> io::Result<Oid> {
+        let mut bytes = Vec::with_capacity(usize::try_from(size).map_err(io::Error::other)? + 1);
+        // One byte more than there should be: a file that grew is noticed by its stat.
+        file.take(size + 1).read_to_end(&mut bytes)?;
+        self.add(&bytes, candidate)
+    }
+
+    fn read_symlink(&mut self, candidate: &Candidate) -> io::Result<Reading> {
+        let link = match open_below(self.root, &candidate.path, OFlags::PATH) {
+            Ok(link) => link,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Reading::Whole(None)),
+            Err(errno) => return Err(errno.into()),
+        };
+        let target = rustix::fs::readlinkat(&link, c"", Vec::new())?;
+        let oid = self.add(target.to_bytes(), candidate)?;
+        Ok(Reading::Whole(Some(Content { item: Item { mode: SYMLINK, oid }, permissions: None })))
+    }
+
+    fn add(&mut self, bytes: &[u8], candidate: &Candidate) -> io::Result<Oid> {
+        let oid = pack::hash(ObjectType::Blob, bytes);
+        if candidate.head.map(|head| head.oid) != Some(oid) && lock(self.pack).wants(oid) {
+            let deflated = self.deflater.deflate(ObjectType::Blob, oid, bytes)?;
+            lock(self.pack).append(&deflated)?;
+        }
+        Ok(oid)
+    }
 }
 
 /// What stays the same while nobody writes.
@@ -146,43 +175,6 @@ fn unchanging(stat: &Stat) -> (CachedStat, i64) {
     (cached(stat), stat.st_size)
 }
 
-fn read_small(
-    file: &mut File,
-    size: u64,
-    candidate: &Candidate,
-    pack: &Mutex<PackWriter>,
-) -> io::Result<Oid> {
-    let size = usize::try_from(size).map_err(io::Error::other)?;
-    let mut bytes = Vec::with_capacity(size + 1);
-    // One byte more than there should be: a file that grew is noticed by its stat.
-    file.take(size as u64 + 1).read_to_end(&mut bytes)?;
-    add_small(&bytes, candidate, pack)
-}
-
-fn add_small(bytes: &[u8], candidate: &Candidate, pack: &Mutex<PackWriter>) -> io::Result<Oid> {
-    let oid = pack::hash(ObjectType::Blob, bytes);
-    if candidate.head.map(|head| head.oid) != Some(oid) && lock(pack).wants(oid) {
-        let deflated = pack::deflate(ObjectType::Blob, oid, bytes)?;
-        lock(pack).append(&deflated)?;
-    }
-    Ok(oid)
-}
-
-fn read_symlink(
-    root: BorrowedFd<'_>,
-    candidate: &Candidate,
-    pack: &Mutex<PackWriter>,
-) -> io::Result<Reading> {
-    let link = match open_below(root, &candidate.path, OFlags::PATH) {
-        Ok(link) => link,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Reading::Whole(None)),
-        Err(errno) => return Err(errno.into()),
-    };
-    let target = rustix::fs::readlinkat(&link, c"", Vec::new())?;
-    let oid = add_small(target.to_bytes(), candidate, pack)?;
-    Ok(Reading::Whole(Some(Content { item: Item { mode: SYMLINK, oid }, permissions: None })))
-}
-
-fn lock(pack: &Mutex<PackWriter>) -> std::sync::MutexGuard<'_, PackWriter> {
+fn lock(pack: &Mutex<PackWriter>) -> MutexGuard<'_, PackWriter> {
     pack.lock().unwrap_or_else(PoisonError::into_inner)
 }

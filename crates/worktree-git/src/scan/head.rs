@@ -51,7 +51,8 @@ impl Comparison<'_> {
             let head = names.remove(&name);
             let mut path = [prefix, &name].concat();
             let file = head.filter(|item| item.mode != DIRECTORY);
-            if child.is_file && (child.leaf.is_none() || child.leaf != file) || !child.is_file && file.is_some()
+            if child.is_file && (child.leaf.is_none() || child.leaf != file)
+                || !child.is_file && file.is_some()
             {
                 self.staged.insert(path.clone(), file);
             }
@@ -126,7 +127,9 @@ pub(crate) fn expand_sparse_directories(odb: &Odb<'_>, index: &mut Index) -> Res
     }
     index.entries.retain(|entry| entry.mode != SPARSE_DIRECTORY);
     for (path, oid) in sparse {
-        tree::for_each_leaf(odb, oid, &path, &mut |path, item| index.push_skipped(&path, item.oid, item.mode))?;
+        tree::for_each_leaf(odb, oid, &path, &mut |path, item| {
+            index.push_skipped(&path, item.oid, item.mode);
+        })?;
     }
     index.sort();
     Ok(())

@@ -115,7 +115,8 @@ impl Index {
     /// looked for beside it in `admin`.
     pub(crate) fn find_skipped(raw: &[u8], admin: &Path) -> io::Result<HashSet<Vec<u8>>> {
         let index = parse(raw, Some(admin))?;
-        let skipped = index.entries.iter().filter(|entry| entry.skip_worktree && entry.mode != SPARSE_DIRECTORY);
+        let skipped =
+            index.entries.iter().filter(|entry| entry.skip_worktree && entry.mode != SPARSE_DIRECTORY);
         Ok(skipped.map(|entry| index.path(entry).to_vec()).collect())
     }
 

@@ -150,8 +150,8 @@ pub(crate) fn scan(
     }
     let trust_executable_bit =
         repository.config().and_then(|config| config.get_bool("core.filemode")).unwrap_or(true);
-    let (seen, sighting) = walk::walk(place.root, &index, trust_executable_bit)
-        .map_err(|error| walk_failed(place, error))?;
+    let (seen, sighting) =
+        walk::walk(place.root, &index, trust_executable_bit).map_err(|error| walk_failed(place, error))?;
     let staged = head::find_staged(&odb, &index, subject.head.tree()).map_err(in_git)?;
     let untracked = untracked::sort_out(place, repository, &staged, &sighting, save_ignored)?;
 
@@ -291,15 +291,16 @@ impl Findings {
         }
         let most = counts.into_iter().max_by_key(|(_, count)| *count);
         let masked = most.filter(|(_, count)| count * 2 > self.index.entries.len()).map(|(mode, _)| mode);
-        unusual.iter().any(|mode| {
-            Some(mode & 0o666) != masked || ![0, (mode & 0o444) >> 2].contains(&(mode & !0o666))
-        })
+        unusual
+            .iter()
+            .any(|mode| Some(mode & 0o666) != masked || ![0, (mode & 0o444) >> 2].contains(&(mode & !0o666)))
     }
 
     /// The blobs that only the index names: staged, in conflict, announced, or resolved from.
     pub(crate) fn staged_objects(&self) -> BTreeSet<Oid> {
         let whole = 0..self.index.entries.len();
-        let entries = self.staged.keys().flat_map(|path| &self.index.entries[self.index.at(whole.clone(), path)]);
+        let entries =
+            self.staged.keys().flat_map(|path| &self.index.entries[self.index.at(whole.clone(), path)]);
         entries
             .filter(|entry| entry.mode != GITLINK)
             .map(|entry| entry.oid)
@@ -395,9 +396,7 @@ pub(crate) fn is_dirty(site: &Site, save_ignored: bool) -> Result<bool, Worktree
     let mut findings = scan(&place, &subject, site.complete, save_ignored)?;
     if !site.complete {
         let odb = subject.repository.odb().map_err(|error| failed("reading", &site.common, error))?;
-        findings
-            .forgive_beginnings(&place, &odb)
-            .map_err(|error| failed("reading", place.workdir, error))?;
+        findings.forgive_beginnings(&place, &odb).map_err(|error| failed("reading", place.workdir, error))?;
     }
     if findings.is_changed() {
         return Ok(true);

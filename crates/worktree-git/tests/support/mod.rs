@@ -15,7 +15,9 @@ use sexton_core::probe::{EndPolicy, Ended, Group, Members, Occupants, ProbeCapab
 use sexton_core::worktree::{
     CreatedWorktree, Inspection, Plot, Removal, Rescued, StartPoint, WorktreeOptions,
 };
-use sexton_core::{Liveness, ProbeError, ProcessIdentity, ProcessProbe, Time, WorktreeCleaner, WorktreeError};
+use sexton_core::{
+    Liveness, ProbeError, ProcessIdentity, ProcessProbe, Time, WorktreeCleaner, WorktreeError,
+};
 use tempfile::TempDir;
 
 /// The store of every plot that does not say otherwise.
