@@ -37,7 +37,8 @@ fn target() -> String {
 
 /// Fails where SQLite and libgit2 could not be compiled, with what to do; cargo names a missing target itself.
 fn require_musl() -> Result {
-    let found = Command::new("musl-gcc").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found =
+        Command::new("musl-gcc").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_ok_and(|status| status.success()) {
         return Ok(());
     }

@@ -7,6 +7,7 @@
 mod machine;
 mod measure;
 mod pueue;
+mod recover;
 mod report;
 mod run;
 mod store;
@@ -22,6 +23,8 @@ use crate::Result;
 pub(crate) enum Bench {
     /// What records cost: commits, listings, many writers
     Store,
+    /// What recovery costs: dead records, live orphans, worktrees
+    Recover,
     /// What sessions cost: starting, output, idle supervisors, stopping
     Run,
 }
@@ -30,6 +33,7 @@ pub(crate) enum Bench {
 pub(crate) fn run(bench: &Bench) -> Result {
     match bench {
         Bench::Store => store::run(),
+        Bench::Recover => recover::run(),
         Bench::Run => run::run(),
     }
 }

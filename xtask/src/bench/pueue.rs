@@ -188,7 +188,8 @@ mod tests {
     #[test]
     fn only_a_task_that_is_done_has_ended() {
         let done = json!({"status": {"Done": {"result": "Success"}}});
-        let state = json!({"tasks": {"0": done, "1": {"status": {"Running": {}}}, "2": {"status": "Locked"}}});
+        let state =
+            json!({"tasks": {"0": done, "1": {"status": {"Running": {}}}, "2": {"status": "Locked"}}});
         assert_eq!(count_unfinished(&state), 2);
     }
 }

@@ -56,6 +56,19 @@ impl Worker {
         Ok(())
     }
 
+    /// Adds `count` sessions to the store at `url` that are like the one in the file `template`.
+    pub(super) fn multiply(&self, url: &str, template: &Path, count: usize) -> Result {
+        self.output(&["multiply", url, &template.to_string_lossy(), &count.to_string()])?;
+        Ok(())
+    }
+
+    /// How long a backup of the store at `url` into `directory` and one commit that changes every record
+    /// take.
+    pub(super) fn rewrite(&self, url: &str, directory: &Path) -> Result<Duration> {
+        let output = self.output(&["rewrite", url, &directory.to_string_lossy()])?;
+        Ok(Duration::from_nanos(output.trim().parse()?))
+    }
+
     /// Commits to both stores in turns, with bare writes to a file in `directory` between them.
     pub(super) fn commits(
         &self,

@@ -14,7 +14,7 @@ use pollster::block_on;
 use sexton_core::plugin::{Registry, StoreOptions};
 use sexton_core::session::{Exit, Log};
 use sexton_core::store::{Access, Durability};
-use sexton_core::{Batch, Host, ProcessIdentity, Session, SessionId, Status, Store, Time};
+use sexton_core::{Batch, Host, ProcessIdentity, Query, Session, SessionId, Status, Store, Time};
 
 use sexton_store_json as _;
 use sexton_store_sqlite as _;
@@ -42,8 +42,14 @@ fn run(words: &[&str]) -> Result {
         ["commits", small, large, bare, turns] => {
             commits(&*open(small)?, &*open(large)?, Path::new(bare), turns.parse()?)
         }
+        ["multiply", url, template, count] => multiply(&*open(url)?, Path::new(template), count.parse()?),
+        ["rewrite", url, directory] => rewrite(&*open(url)?, Path::new(directory)),
         ["contend", url, count] => contend(&*open(url)?, count.parse()?),
-        _ => Err("usage: populate URL COUNT | commits SMALL LARGE BARE TURNS | contend URL COUNT".into()),
+        _ => {
+            Err("usage: populate URL COUNT | commits SMALL LARGE BARE TURNS | multiply URL TEMPLATE COUNT | \
+                  rewrite URL DIRECTORY | contend URL COUNT"
+                .into())
+        }
     }
 }
 
@@ -65,6 +71,32 @@ fn populate(store: &dyn Store, count: usize) -> Result {
         }
         block_on(store.commit(batch))?;
     }
+    Ok(())
+}
+
+/// Adds sessions that are like the one in the file, each with an id of its own.
+fn multiply(store: &dyn Store, template: &Path, count: usize) -> Result {
+    let template = Session::from_json(&std::fs::read_to_string(template)?)?;
+    let numbers: Vec<usize> = (0..count).collect();
+    for chunk in numbers.chunks(BATCH) {
+        let mut batch = Batch::new();
+        for _ in chunk {
+            batch = batch.insert(Session { id: SessionId::random(), revision: 0, ..template.clone() });
+        }
+        block_on(store.commit(batch))?;
+    }
+    Ok(())
+}
+
+/// Times a backup and one commit that ends every session; prints nanoseconds.
+fn rewrite(store: &dyn Store, directory: &Path) -> Result {
+    let sessions = block_on(store.list(&Query::active()))?.sessions;
+    let now: Time = "2026-01-01T12:00:00Z".parse()?;
+    let batch = sessions.into_iter().fold(Batch::new(), |batch, session| batch.replace(ended(session)));
+    let began = Instant::now();
+    block_on(store.backup(directory, now))?;
+    block_on(store.commit(batch))?;
+    println!("{}", began.elapsed().as_nanos());
     Ok(())
 }
 

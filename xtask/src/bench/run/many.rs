@@ -12,7 +12,8 @@ const SESSIONS: usize = 500;
 const ROUNDS: usize = 3;
 
 /// What is set, and what the table calls it.
-const DURABILITIES: [(&str, &str); 2] = [("power", "durable against a power cut"), ("process", "not durable")];
+const DURABILITIES: [(&str, &str); 2] =
+    [("power", "durable against a power cut"), ("process", "not durable")];
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let mut ours = DURABILITIES.map(|_| Vec::new());
@@ -25,7 +26,9 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     }
     let theirs = Figure::Time(Timing::of(theirs));
     let rows = DURABILITIES.iter().zip(ours).map(|((_, name), ours)| {
-        let what = format!("{SESSIONS} sessions of `true` until all are recorded, {name}, against pueue (never durable)");
+        let what = format!(
+            "{SESSIONS} sessions of `true` until all are recorded, {name}, against pueue (never durable)"
+        );
         row(what, Figure::Time(Timing::of(ours)), theirs, Goal::AtMost(0.5))
     });
     Ok(rows.collect())

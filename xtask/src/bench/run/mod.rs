@@ -5,7 +5,7 @@ mod many;
 mod output;
 mod starts;
 mod stopping;
-mod yard;
+pub(super) mod yard;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,9 +1,8 @@
 //! Stopping many that do not want to.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
-use super::yard::{Yard, pid_of};
+use super::yard::{Yard, pid_of, wait_until_stubborn};
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::succeed;
@@ -16,9 +15,6 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// What is ignored stays ignored in what is executed.
 const STUBBORN: [&str; 3] = ["sh", "-c", "trap '' INT TERM; exec sleep 600"];
-
-/// How long they have to become stubborn.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let yard = Yard::make(&bench.sexton, bench.directory.path().join("stubborn"), "")?;
@@ -37,15 +33,4 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let took = Figure::Once(began.elapsed());
     let what = format!("`sexton stop` of {SESSIONS} sessions that ignore SIGINT and SIGTERM, grace 1 s");
     Ok(vec![row(what, took, Figure::Once(LIMIT), Goal::Within)])
-}
-
-fn wait_until_stubborn(pid: u64) -> Result {
-    let began = Instant::now();
-    while fs::read_to_string(format!("/proc/{pid}/comm"))?.trim() != "sleep" {
-        if began.elapsed() > PATIENCE {
-            return Err(format!("process {pid} does not sleep").into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }

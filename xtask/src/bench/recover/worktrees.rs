@@ -1,0 +1,188 @@
+//! Worktrees: made, rescued, removed, against what git does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::repository::Repository;
+use super::{Bench, row};
+use crate::Result;
+use crate::bench::measure::{Timing, output_of, succeed};
+use crate::bench::run::yard::{Yard, pid_of};
+use crate::bench::table::{Figure, Goal, Row};
+
+const LARGE: usize = 20_000;
+const CHANGED: usize = 200;
+const SMALL: usize = 5_000;
+const WORKTREES: usize = 20;
+const TURNS: usize = 7;
+const SLOW_TURNS: usize = 3;
+
+/// What git does at most to make loose objects survive a power cut.
+const DURABLE: [&str; 4] = ["-c", "core.fsync=loose-object", "-c", "core.fsyncMethod=batch"];
+
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+    Ok(vec![creation(bench)?, rescue(bench)?, removal(bench)?])
+}
+
+fn creation(bench: &Bench) -> Result<Row> {
+    let scene = Scene::make(bench, bench.memory.path().join("create"), LARGE)?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for turn in 0..=TURNS {
+        let began = Instant::now();
+        let id = scene.start(&["true"])?;
+        let made = began.elapsed();
+        scene.yard.wait_for(std::slice::from_ref(&id))?;
+        let place = scene.home.join("theirs");
+        let began = Instant::now();
+        succeed(
+            &mut scene.repo.git(&scene.repo.path, &["worktree", "add", "--quiet", "--detach", text(&place)]),
+        )?;
+        let added = began.elapsed();
+        succeed(&mut scene.repo.git(&scene.repo.path, &["worktree", "remove", "--force", text(&place)]))?;
+        // The first turn is without a clock, so that nobody pays for a cold cache.
+        if turn > 0 {
+            ours.push(made);
+            theirs.push(added);
+        }
+    }
+    let what =
+        format!("`run -d --worktree -- true` in a repository of {LARGE} files against `git worktree add`");
+    Ok(row(what, time(ours), time(theirs), Goal::AtMost(1.0)))
+}
+
+fn rescue(bench: &Bench) -> Result<Row> {
+    let scene = Scene::make(bench, bench.disk.path().join("rescue"), LARGE)?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for turn in 0..=TURNS {
+        let orphan = scene.orphan()?;
+        scene.repo.change(&orphan.worktree, CHANGED, turn * 2)?;
+        let index = scene.copy_index(&orphan)?;
+        let began = Instant::now();
+        for arguments in [&["add", "--all"][..], &["write-tree"]] {
+            let mut command = scene.repo.git(&orphan.worktree, &[&DURABLE, arguments].concat());
+            succeed(command.env("GIT_INDEX_FILE", &index).stdout(Stdio::null()))?;
+        }
+        let added = began.elapsed();
+        // Other content than git has just written, or there would be nothing left to save.
+        scene.repo.change(&orphan.worktree, CHANGED, turn * 2 + 1)?;
+        rustix::fs::sync();
+        let report = scene.recover()?;
+        if turn > 0 {
+            ours.push(Duration::from_secs_f64(report["seconds"]["rescue"].as_f64().ok_or("no seconds")?));
+            theirs.push(added);
+        }
+    }
+    let what = format!(
+        "rescue of {CHANGED} changed files among {LARGE} against `git add -A` and `write-tree`, durable"
+    );
+    Ok(row(what, time(ours), time(theirs), Goal::AtMost(1.0)))
+}
+
+fn removal(bench: &Bench) -> Result<Row> {
+    let scene = Scene::make(bench, bench.memory.path().join("remove"), SMALL)?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for turn in 0..SLOW_TURNS {
+        let places: Vec<_> =
+            (0..WORKTREES).map(|number| scene.home.join(format!("theirs{number}"))).collect();
+        for place in &places {
+            let arguments = ["worktree", "add", "--quiet", "--detach", text(place)];
+            succeed(&mut scene.repo.git(&scene.repo.path, &arguments))?;
+            scene.repo.change(place, 1, turn)?;
+        }
+        let orphans = (0..WORKTREES).map(|_| scene.orphan()).collect::<Result<Vec<_>>>()?;
+        for orphan in &orphans {
+            scene.repo.change(&orphan.worktree, 1, turn)?;
+        }
+        let began = Instant::now();
+        for place in &places {
+            succeed(&mut scene.repo.git(&scene.repo.path, &["worktree", "remove", "--force", text(place)]))?;
+        }
+        theirs.push(began.elapsed());
+        let began = Instant::now();
+        let report = scene.recover()?;
+        ours.push(began.elapsed());
+        if report["worktrees"]["removed"].as_u64() != Some(WORKTREES as u64) {
+            return Err(format!("not every worktree was removed: {report}").into());
+        }
+    }
+    let what = format!(
+        "recovery of {WORKTREES} worktrees of {SMALL} files, rescued and removed, against `git worktree remove --force`"
+    );
+    Ok(row(what, time(ours), time(theirs), Goal::AtMost(0.6)))
+}
+
+fn time(times: Vec<Duration>) -> Figure {
+    Figure::Time(Timing::of(times))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a temporary directory has a plain name")
+}
+
+/// A repository and a state directory beside it.
+struct Scene {
+    home: PathBuf,
+    repo: Repository,
+    yard: Yard,
+}
+
+/// A session that is dead, with a worktree that is not.
+struct Orphan {
+    worktree: PathBuf,
+}
+
+impl Scene {
+    fn make(bench: &Bench, home: PathBuf, files: usize) -> Result<Scene> {
+        let yard = Yard::make(&bench.sexton, home.clone(), "")?;
+        let repo = Repository::make(&home, files)?;
+        Ok(Scene { home, repo, yard })
+    }
+
+    fn start(&self, command: &[&str]) -> Result<String> {
+        let words = [&["run", "-d", "--worktree", "--"], command].concat();
+        let mut start = self.yard.sexton(&words);
+        start.env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&self.repo.path);
+        Ok(output_of(&mut start)?.trim().to_owned())
+    }
+
+    /// Starts a session and kills all of it.
+    fn orphan(&self) -> Result<Orphan> {
+        let id = self.start(&["sleep", "600"])?;
+        let record: Value =
+            serde_json::from_str(&output_of(&mut self.yard.sexton(&["show", &id, "--json"]))?)?;
+        for who in ["supervisor", "process"] {
+            kill(pid_of(&record, who)?)?;
+        }
+        let worktree = record["worktree"]["path"].as_str().ok_or("the record has no worktree")?;
+        Ok(Orphan { worktree: worktree.into() })
+    }
+
+    /// A copy of the worktree's index, outside of it.
+    fn copy_index(&self, orphan: &Orphan) -> Result<PathBuf> {
+        let named = output_of(&mut self.repo.git(&orphan.worktree, &["rev-parse", "--git-path", "index"]))?;
+        let copy = self.home.join("index");
+        fs::copy(orphan.worktree.join(named.trim()), &copy)?;
+        Ok(copy)
+    }
+
+    fn recover(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&output_of(&mut self.yard.sexton(&["recover", "--json"]))?)?)
+    }
+}
+
+/// Ends one process of this benchmark, and waits until it is gone.
+fn kill(pid: u64) -> Result {
+    succeed(Command::new("kill").args(["-9", &pid.to_string()]))?;
+    let gone = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
+    };
+    while !gone() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
