@@ -133,10 +133,20 @@ fn i8_an_exit_file_that_appears_while_recovery_looks_is_what_counts() {
     let waiting = yard.path().join("waiting");
     let mut slow = Command::new("strace");
     yard.enclose(&mut slow);
-    slow.args(["-f", "-qq", "-e", "trace=pidfd_open", "-e", "inject=pidfd_open:delay_enter=8000000:when=1", "-o"]);
+    slow.args([
+        "-f",
+        "-qq",
+        "-e",
+        "trace=pidfd_open",
+        "-e",
+        "inject=pidfd_open:delay_enter=8000000:when=1",
+        "-o",
+    ]);
     slow.arg(&waiting).arg(env!("CARGO_BIN_EXE_sexton")).args(["recover", "--json"]);
     let slow = slow.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    eventually("recovery looks", || std::fs::read_to_string(&waiting).is_ok_and(|text| text.contains("pidfd_open(")));
+    eventually("recovery looks", || {
+        std::fs::read_to_string(&waiting).is_ok_and(|text| text.contains("pidfd_open("))
+    });
     // A directory in the place of the lock: the supervisor has to write an exit file.
     let lock = yard.state_dir().join("sessions.jsonl.lock");
     std::fs::rename(&lock, lock.with_extension("aside")).unwrap();
@@ -148,7 +158,11 @@ fn i8_an_exit_file_that_appears_while_recovery_looks_is_what_counts() {
     let report: Value = serde_json::from_slice(&slow.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(report["orphans"], 0, "{report}");
     let record = yard.record(&id);
-    assert_eq!((record["status"].as_str(), record["exit"]["code"].as_i64()), (Some("failed"), Some(5)), "{record}");
+    assert_eq!(
+        (record["status"].as_str(), record["exit"]["code"].as_i64()),
+        (Some("failed"), Some(5)),
+        "{record}"
+    );
 }
 
 #[test]
@@ -219,7 +233,8 @@ fn i2_a_recovery_in_another_pid_namespace_judges_nobody() {
     inside.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
     let output = inside.arg(env!("CARGO_BIN_EXE_sexton")).args(["recover", "--json"]).output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {complaint}"));
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {complaint}"));
     assert_eq!((report["unknown"].as_i64(), report["orphans"].as_i64()), (Some(1), Some(0)), "{report}");
     assert_eq!(yard.record(&id), before);
     assert!(is_running(pid(&before, "process")));

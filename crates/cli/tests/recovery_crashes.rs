@@ -41,31 +41,44 @@ fn require_changes_nothing(scene: &Scene, arguments: &[&str], when: &str) {
 }
 
 #[test]
-fn i7_a_recovery_killed_at_any_change_ends_as_if_it_had_not_been() {
-    for store in stores() {
-        let scene = Scene::set(store, 10);
-        let calls = mutating_calls(&trace(&scene.yard, &["recover"]));
-        scene.require_settled();
+#[cfg(feature = "store-sqlite")]
+fn i7_a_recovery_killed_at_any_change_ends_as_if_it_had_not_been_on_sqlite() {
+    kill_recovery_everywhere("sqlite");
+}
+
+#[test]
+#[cfg(feature = "store-json")]
+fn i7_a_recovery_killed_at_any_change_ends_as_if_it_had_not_been_on_json() {
+    kill_recovery_everywhere("json");
+}
+
+fn kill_recovery_everywhere(store: &'static str) {
+    let scene = Scene::set(store, 10);
+    let calls = mutating_calls(&trace(&scene.yard, &["recover"]));
+    scene.require_settled();
+    scene.require_nothing_lost();
+    let whole = scene.outcome();
+    require_changes_nothing(&scene, &["recover"], store);
+    let tried: Vec<_> = calls.iter().step_by(stride()).collect();
+    let mut killed = 0;
+    for call in &tried {
+        scene.reset();
+        killed += usize::from(kill_at(&scene.yard, call, &["recover"]));
+        let when = format!("{store}, killed before {} number {}", call.name, call.nth);
+        let ran = scene.yard.sexton(&["recover"]);
+        assert_eq!(ran.code, 0, "{when}:\n{}{}", ran.stdout, ran.stderr);
         scene.require_nothing_lost();
-        let whole = scene.outcome();
-        require_changes_nothing(&scene, &["recover"], store);
-        let tried: Vec<_> = calls.iter().step_by(stride()).collect();
-        let mut killed = 0;
-        for call in &tried {
-            scene.reset();
-            killed += usize::from(kill_at(&scene.yard, call, &["recover"]));
-            let when = format!("{store}, killed before {} number {}", call.name, call.nth);
-            let ran = scene.yard.sexton(&["recover"]);
-            assert_eq!(ran.code, 0, "{when}:\n{}{}", ran.stdout, ran.stderr);
-            scene.require_nothing_lost();
-            require_same(&scene.outcome(), &whole, &when);
-            require_changes_nothing(&scene, &["recover"], &when);
-        }
-        eprintln!("{store}: {killed} of {} tried, {} calls", tried.len(), calls.len());
-        assert!(calls.len() > 300, "{store}: only {} calls change something", calls.len());
-        // Where a call stands in a run moves a little with how many processes the machine has.
-        assert!(killed * 10 >= tried.len() * 8, "{store}: only {killed} of {} runs were killed", tried.len());
+        require_same(&scene.outcome(), &whole, &when);
+        require_changes_nothing(&scene, &["recover"], &when);
     }
+    eprintln!(
+        "{store}: {killed} of {} runs were killed; {} calls change something",
+        tried.len(),
+        calls.len()
+    );
+    assert!(calls.len() > 300, "{store}: only {} calls change something", calls.len());
+    // Where a call stands in a run moves a little with how many processes the machine has.
+    assert!(killed * 10 >= tried.len() * 8, "{store}: only {killed} of {} runs were killed", tried.len());
 }
 
 /// Compares part by part, so that a difference can be read.
@@ -149,7 +162,8 @@ fn i7_many_recoveries_at_once_do_the_work_once() {
 #[test]
 fn i7_many_recoveries_at_once_signal_each_process_once() {
     let yard = Yard::new().with_settings(SETTINGS);
-    let script = "trap 'echo int' INT; trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let script =
+        "trap 'echo int' INT; trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
     let orphans: Vec<_> = (0..4)
         .map(|_| {
             let mut owner = Bystander::start();
@@ -220,7 +234,11 @@ fn i1_a_start_with_a_worktree_killed_at_any_change_is_whole_or_leaves_nothing() 
             require_whole_or_nothing(&yard, &format!("SEXTON_TEST_TRIAL={trial}"), &marker, &when);
             let trees = left_in_yards(&yard);
             assert_eq!(trees, [""; 0], "{when}");
-            assert_eq!((repository.worktrees().len(), repository.branches()), (1, branches.clone()), "{when}");
+            assert_eq!(
+                (repository.worktrees().len(), repository.branches()),
+                (1, branches.clone()),
+                "{when}"
+            );
             assert_eq!(repository.rescues(), [""; 0], "{when}");
         }
         eprintln!("{store}: {} tried, {} calls", tried.len(), calls.len());

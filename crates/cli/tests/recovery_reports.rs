@@ -26,8 +26,8 @@ fn settings() -> insta::Settings {
     settings.add_filter(r"\b[0-9a-f]{40}\b", "[COMMIT]");
     settings.add_filter(r"\([0-9a-f]{12}\)", "([COMMIT])");
     settings.add_filter(r"work-[0-9a-f]{8}\b", "work-[HASH]");
-    settings.add_filter(r"\d+s ago\b", "[AGE] ago");
-    settings.add_filter(r"(CH\]  )\d+s ", "${1}0s ");
+    settings.add_filter(r"\b\d+s +", "[AGE] ");
+    settings.add_filter(r"\(/\S*/sleep\)", "(sleep)");
     settings.add_filter(r"(milliseconds_total) \d+", "$1 [MS]");
     settings.add_filter(r"\[YARD\][^ ]*…", "[CUT-PATH]");
     settings.set_omit_expression(true);
@@ -114,7 +114,10 @@ fn saved_work_worktrees_and_numbers_are_shown() {
         insta::assert_snapshot!("worktree_list", shown(&scene.yard, "200", &["worktree", "list"]));
         scene.yard.sexton(&["recover"]);
         insta::assert_snapshot!("rescue_list", shown(&scene.yard, "80", &["rescue", "list"]));
-        insta::assert_snapshot!("rescue_show", shown(&scene.yard, "80", &["rescue", "show", &scene.orphans[0]]));
+        insta::assert_snapshot!(
+            "rescue_show",
+            shown(&scene.yard, "80", &["rescue", "show", &scene.orphans[0]])
+        );
         insta::assert_snapshot!("metrics", shown(&scene.yard, "80", &["metrics"]));
         let into = scene.yard.path().join("back");
         let restore = ["rescue", "restore", &scene.orphans[0], "--into", into.to_str().unwrap()];

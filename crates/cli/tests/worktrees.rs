@@ -100,7 +100,10 @@ fn i4_a_session_that_ends_well_with_work_keeps_its_tree_for_its_user() {
 #[test]
 fn i4_removing_a_tree_saves_what_is_in_it_and_restoring_gives_it_back() {
     let (yard, repository) = quick();
-    let record = run_in_tree(&yard, "echo more >> tracked; git add tracked; echo mine > new; chmod +x new; rm folder/other");
+    let record = run_in_tree(
+        &yard,
+        "echo more >> tracked; git add tracked; echo mine > new; chmod +x new; rm folder/other",
+    );
     let (id, tree) = (record["id"].as_str().unwrap(), tree_of(&record));
     let status = |tree: &Path| repository.git(&["-C", tree.to_str().unwrap(), "status", "--porcelain"]);
     let (files, before) = (files_under(&tree), status(&tree));
@@ -125,8 +128,13 @@ fn a_command_that_cannot_be_executed_leaves_no_tree_and_no_branch() {
             let ran = yard.sexton(&[how, &["--", command]].concat());
             assert_eq!(ran.code, code, "{}", ran.stderr);
             let record = yard.json(&["ps", "-a", "--limit", "1"])[0].clone();
-            assert_eq!((record["status"].as_str(), record["exit"]["reason"].as_str()), (Some("failed"), Some("exec_failed")));
-            eventually("the tree is gone", || !tree_of(&record).exists() && repository.worktrees().len() == 1);
+            assert_eq!(
+                (record["status"].as_str(), record["exit"]["reason"].as_str()),
+                (Some("failed"), Some("exec_failed"))
+            );
+            eventually("the tree is gone", || {
+                !tree_of(&record).exists() && repository.worktrees().len() == 1
+            });
             eventually("the branch is gone", || repository.branches() == branches);
         }
     }
@@ -156,7 +164,11 @@ fn a_tree_that_cannot_be_made_is_a_clear_error_and_changes_nothing() {
             assert_eq!(ran.code, 125, "{options:?}: {}", ran.stderr);
             assert!(ran.stderr.contains(said), "{options:?}: {}", ran.stderr);
             assert_eq!(yard.json(&["ps", "-a"]), serde_json::json!([]), "{options:?}");
-            assert_eq!((repository.worktrees().len(), repository.branches()), (1, branches.clone()), "{options:?}");
+            assert_eq!(
+                (repository.worktrees().len(), repository.branches()),
+                (1, branches.clone()),
+                "{options:?}"
+            );
         }
     }
     let ran = yard.sexton(&["run", "--branch", "x", "--", "true"]);
@@ -180,7 +192,10 @@ fn recovery_from_inside_a_tree_leaves_it_to_the_next_one() {
     owner.end();
     std::fs::write(&go, "").unwrap();
     let record = yard.wait_until_ended(&id);
-    assert_eq!((record["status"].as_str(), record["recovery"]["worktree"].as_str()), (Some("orphaned"), Some("pending")));
+    assert_eq!(
+        (record["status"].as_str(), record["recovery"]["worktree"].as_str()),
+        (Some("orphaned"), Some("pending"))
+    );
     eventually("everything has ended", || carriers(&id).is_empty());
     assert_eq!(std::fs::read(tree_of(&record).join("new")).unwrap(), b"mine\n");
     yard.ok(&["recover"]);
@@ -242,7 +257,8 @@ fn i5_two_stores_over_one_yard_never_touch_each_others_trees() {
     let yards = stores().into_iter().chain(stores()).map(|store| Yard::on(store).with_settings(&settings));
     let yards: Vec<_> = yards.collect();
     let repository = Repository::at(&yards[0], &shared.path().join("repository"));
-    let trees: Vec<_> = yards.iter().map(|yard| [dead(yard, &repository), stray(yard, &repository)]).collect();
+    let trees: Vec<_> =
+        yards.iter().map(|yard| [dead(yard, &repository), stray(yard, &repository)]).collect();
     let mut gone = Vec::new();
     for (yard, own) in yards.iter().zip(&trees) {
         yard.ok(&["recover"]);
@@ -343,7 +359,14 @@ fn a_maker_that_was_killed_leaves_nothing_that_recovery_does_not_take_away() {
     let mut maker = Command::new("strace");
     yard.enclose(&mut maker);
     // It stands still between the tree's registration and its completion.
-    maker.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync,fdatasync,renameat2,rename:delay_enter=50000"]);
+    maker.args([
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "inject=fsync,fdatasync,renameat2,rename:delay_enter=50000",
+    ]);
     maker.args([env!("CARGO_BIN_EXE_sexton"), "run", "-w", "--", "sleep", "600"]);
     let mut maker = maker.spawn().unwrap();
     let mut record = Value::Null;

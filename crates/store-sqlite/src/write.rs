@@ -25,7 +25,7 @@ pub(crate) const LOG_PAGES: i32 = 60;
 
 /// The same for a commit that somebody waits for who is about to begin something. What it leaves, the
 /// commit that says how that ended moves: nobody waits for that one.
-const LOG_PAGES_OF_A_BEGINNING: i32 = 4 * LOG_PAGES;
+const LOG_PAGES_OF_A_BEGINNING: i32 = 100;
 
 /// How many pages the log may hold when `batch` comes.
 pub(crate) fn log_limit(batch: &Batch) -> i32 {

@@ -84,7 +84,9 @@ pub(crate) fn clear_index(admin: &Path) -> Result<(), WorktreeError> {
     for name in ["index", "index.lock"] {
         let path = admin.join(name);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("deleting", &path, error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("deleting", &path, error));
+            }
             _ => {}
         }
     }
@@ -116,7 +118,10 @@ impl Blueprint<'_> {
         let (name, email) = who.unwrap_or(("sexton", "sexton@localhost"));
         let base = self.mark.base.as_deref().unwrap_or_default();
         let seconds = self.now.timestamp().as_second();
-        format!("{} {base} {name} <{email}> {seconds} +0000\tworktree: begun at {base}\n", "0".repeat(base.len()))
+        format!(
+            "{} {base} {name} <{email}> {seconds} +0000\tworktree: begun at {base}\n",
+            "0".repeat(base.len())
+        )
     }
 
     /// A sparse checkout is a setting of the worktree; a new one begins with that of the main worktree, as git

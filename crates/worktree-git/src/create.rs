@@ -37,7 +37,7 @@ pub(crate) fn create(plot: &Plot, from: &StartPoint, now: Time) -> Result<Create
     let _lock = yard.lock(&plot.session)?;
     let site = match site::find(plot)? {
         Found::Foreign(why) => return Err(cannot_create(plot, why)),
-        Found::Ours(site) => site,
+        Found::Ours(site) => *site,
         Found::Absent => begin(plot, from, now, &repo, &common, &yard)?,
     };
     let base = require_same(&site, from)?;
@@ -49,7 +49,10 @@ pub(crate) fn create(plot: &Plot, from: &StartPoint, now: Time) -> Result<Create
             return Err(error);
         }
     } else if site.workdir.as_ref().is_none_or(|workdir| workdir.trashed.is_some()) {
-        return Err(cannot_create(plot, "there was one, and its directory is gone: remove what is left of it first"));
+        return Err(cannot_create(
+            plot,
+            "there was one, and its directory is gone: remove what is left of it first",
+        ));
     }
     Ok(CreatedWorktree { base })
 }
@@ -70,14 +73,7 @@ fn begin(
     let mark = Mark::of_new(plot, now, &from.branch, &base);
     let links = Links::of(repo).map_err(|error| failed("reading the configuration of", &plot.repo, error))?;
     let admin = blueprint::build(&Blueprint { plot, common, mark: &mark, links, repo, now })?;
-    Ok(Site {
-        plot: plot.clone(),
-        workdir: None,
-        admin,
-        common: common.to_owned(),
-        mark,
-        complete: false,
-    })
+    Ok(Site { plot: plot.clone(), workdir: None, admin, common: common.to_owned(), mark, complete: false })
 }
 
 /// Without an admin entry nothing in the trash is this session's any more; a new entry must not find it.
@@ -86,11 +82,7 @@ fn disown_trash(plot: &Plot, yard: &Yard) -> Result<(), WorktreeError> {
     trash.names_of(&plot.session)?.iter().try_for_each(|name| trash.disown(name))
 }
 
-fn find_base<'a>(
-    plot: &Plot,
-    from: &StartPoint,
-    repo: &'a Repository,
-) -> Result<Commit<'a>, WorktreeError> {
+fn find_base<'a>(plot: &Plot, from: &StartPoint, repo: &'a Repository) -> Result<Commit<'a>, WorktreeError> {
     let spec = from.base.as_deref().unwrap_or("HEAD");
     if from.base.is_none() && repo.head().is_err_and(|error| error.code() == git2::ErrorCode::UnbornBranch) {
         return Err(cannot_create(plot, "the repository has no commit yet"));
@@ -125,7 +117,8 @@ impl Making<'_> {
         let lost = |error: git2::Error| failed("finding the first commit of", &plot.path, error);
         let commit = Oid::from_str(base).and_then(|oid| self.repo.find_commit(oid)).map_err(lost)?;
         let name = self.site.mark.branch.as_deref().unwrap_or_default();
-        branch::ensure(self.repo, &entry::name_of(plot), name, commit.id()).map_err(|why| cannot_create(plot, why))?;
+        branch::ensure(self.repo, &entry::name_of(plot), name, commit.id())
+            .map_err(|why| cannot_create(plot, why))?;
         match &self.site.workdir {
             // The files come under their name only when all of them are there.
             Some(Workdir { trashed: None, .. }) => {}

@@ -27,7 +27,13 @@ const MAX_DEPTH: usize = 64;
 /// Deletes the directories `names` in `top`, and whatever is in them. Returns how many are gone.
 pub(crate) fn delete(top: BorrowedFd<'_>, path: &Path, names: &[OsString]) -> Result<usize, WorktreeError> {
     let roots = names.iter().map(|name| Arc::new(Node::root(name.clone()))).collect();
-    let work = Work { top, path, queue: Mutex::new(Queue { waiting: roots, busy: 0, failure: None }), news: Condvar::new(), gone: AtomicUsize::new(0) };
+    let work = Work {
+        top,
+        path,
+        queue: Mutex::new(Queue { waiting: roots, busy: 0, failure: None }),
+        news: Condvar::new(),
+        gone: AtomicUsize::new(0),
+    };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     std::thread::scope(|scope| {
         for _ in 1..threads {

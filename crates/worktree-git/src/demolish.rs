@@ -34,7 +34,12 @@ pub(crate) fn finish(plot: &Plot, common: &Path) -> Result<(), WorktreeError> {
     {
         // No command ran in one that is not complete: a branch that moved is somebody else's.
         let making = entry::find_lock(&down)?.is_some_and(|reason| entry::is_making(&reason));
-        branch::delete_if_safe(common, &entry::name_of(plot), branch, mark.base.as_deref().filter(|_| making))?;
+        branch::delete_if_safe(
+            common,
+            &entry::name_of(plot),
+            branch,
+            mark.base.as_deref().filter(|_| making),
+        )?;
     }
     let unfinished = entry::workshop(common).join(format!("{}.new", entry::name_of(plot)));
     for leftover in [&down, &unfinished] {

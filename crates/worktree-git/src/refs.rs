@@ -111,7 +111,10 @@ impl Lock {
                 Ok(()) => return Ok(lock),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 Err(_) if begun.elapsed() > PATIENCE => {
-                    return Err(io::Error::other(format!("{} is locked by another git", lock.target.display())));
+                    return Err(io::Error::other(format!(
+                        "{} is locked by another git",
+                        lock.target.display()
+                    )));
                 }
                 Err(_) => std::thread::sleep(PAUSE),
             }
@@ -150,7 +153,10 @@ fn without(packed: &[u8], name: &str) -> Option<Vec<u8>> {
     // What a tag leads to stands on a line of its own after it.
     let mut skipping = false;
     for line in packed.split_inclusive(|byte| *byte == b'\n') {
-        let of_it = line.split(|byte| *byte == b' ').nth(1).is_some_and(|word| word.trim_ascii_end() == name.as_bytes());
+        let of_it = line
+            .split(|byte| *byte == b' ')
+            .nth(1)
+            .is_some_and(|word| word.trim_ascii_end() == name.as_bytes());
         skipping = (of_it && !line.starts_with(b"#")) || (skipping && line.starts_with(b"^"));
         found |= skipping;
         if !skipping {

@@ -53,7 +53,7 @@ pub(crate) enum Found {
     /// Nothing.
     Absent,
     /// The session's worktree.
-    Ours(Site),
+    Ours(Box<Site>),
     /// Something that cannot be shown to be the session's worktree, and why.
     Foreign(String),
 }
@@ -74,7 +74,7 @@ pub(crate) fn find(plot: &Plot) -> Result<Found, WorktreeError> {
 pub(crate) fn find_ours(plot: &Plot) -> Result<Option<Site>, WorktreeError> {
     match find(plot)? {
         Found::Absent => Ok(None),
-        Found::Ours(site) => Ok(Some(site)),
+        Found::Ours(site) => Ok(Some(*site)),
         Found::Foreign(why) => Err(not_ours(plot, why)),
     }
 }
@@ -166,7 +166,8 @@ fn judge_entry(plot: &Plot, admin: PathBuf, workdir: Option<Workdir>) -> Result<
         return Ok(Found::Foreign("its admin entry does not say which repository it belongs to".to_owned()));
     };
     let complete = !entry::find_lock(&admin)?.is_some_and(|reason| entry::is_making(&reason));
-    Ok(Found::Ours(Site { plot: plot.clone(), workdir, admin, common, mark, complete }))
+    let site = Site { plot: plot.clone(), workdir, admin, common, mark, complete };
+    Ok(Found::Ours(Box::new(site)))
 }
 
 /// The entry with the mark of `plot`. The one that Sexton would have made is looked at first; a claimed one

@@ -42,7 +42,7 @@ fn is_over(yard: &Yard, trash: &Trash, name: &OsString) -> Result<bool, Worktree
     let Some(admin) = site::find_named_entry(dir.as_fd(), yard.root(), &path)? else { return Ok(true) };
     // While it is registered, a removal that was cut off can still be undone, or must be finished.
     let registered = entry::load_worktree(&admin)?;
-    Ok(!registered.is_some_and(|worktree| worktree.parent() == Some(yard.root())))
+    Ok(registered.is_none_or(|worktree| worktree.parent() != Some(yard.root())))
 }
 
 /// Without those that somebody is in, or may be in.

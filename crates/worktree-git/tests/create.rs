@@ -1,5 +1,8 @@
 //! Making worktrees: what git would have made, marked before the first file, and nothing where it cannot be.
 
+// A case that cannot go on panics, in its helpers too.
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::fs;
@@ -8,7 +11,9 @@ use std::path::Path;
 
 use sexton_core::WorktreeError;
 use sexton_core::worktree::{Inspection, Plot, StartPoint};
-use support::{Ground, branch, cleaner, inspect, names, now, picture, require_same, start, try_create, try_remove};
+use support::{
+    Ground, branch, cleaner, inspect, names, now, picture, require_same, start, try_create, try_remove,
+};
 
 /// Why a worktree could not be made.
 #[track_caller]

@@ -1,6 +1,9 @@
 //! Removing worktrees: rescued first, never under a living process, never outside the yard, and with the one
 //! admin entry and the branch that were made for it.
 
+// A case that cannot go on panics, in its helpers too.
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::fs;
@@ -12,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sexton_core::probe::Occupants;
 use sexton_core::worktree::{Inspection, Plot, Removal, Rescued};
 use support::{
-    Ground, Stub, cleaner, inspect, names, picture, refusal, remove_with, require_same, rescue, somebody, sweep,
-    try_create, try_remove, try_rescue, write,
+    Ground, Stub, cleaner, inspect, names, picture, refusal, remove_with, require_same, rescue, somebody,
+    sweep, try_create, try_remove, try_rescue, write,
 };
 
 /// The content of a file in a session's rescue.
@@ -27,7 +30,8 @@ struct Occupant(Child);
 impl Occupant {
     fn enter(directory: &Path) -> Occupant {
         // It ends with its standard input, and so with this test.
-        let child = Command::new("cat").current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let child =
+            Command::new("cat").current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         Occupant(child.unwrap())
     }
 }
@@ -114,9 +118,12 @@ fn again_it_is_gone_already() {
 #[test]
 fn a_branch_goes_only_where_its_commits_are_elsewhere_too() {
     let ground = Ground::new();
-    for (session, elsewhere) in
-        [("own", ""), ("branch", "refs/heads/kept"), ("tag", "refs/tags/kept"), ("remote", "refs/remotes/o/kept")]
-    {
+    for (session, elsewhere) in [
+        ("own", ""),
+        ("branch", "refs/heads/kept"),
+        ("tag", "refs/tags/kept"),
+        ("remote", "refs/remotes/o/kept"),
+    ] {
         let plot = ground.create(session);
         write(&plot.path.join("mine.txt"), session);
         ground.git_in(&plot.path, ["add", "--all"]);

@@ -316,7 +316,7 @@ fn i4_a_file_that_keeps_changing_is_not_rescued_half() {
             }
         });
         // The writer may be kept from running, but not for ever.
-        let refused = (0..200).find_map(|_| try_rescue(&plot).err());
+        let refused = (0..50).find_map(|_| try_rescue(&plot).err());
         done.store(true, Ordering::Relaxed);
         refused
     });

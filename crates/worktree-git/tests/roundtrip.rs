@@ -125,17 +125,17 @@ fn i4_a_file_becomes_a_directory_and_a_directory_a_file() {
 fn i5_a_restore_writes_through_no_symlink_of_head() {
     let ground = Ground::new();
     let outside = ground.top().join("outside");
-    write(&outside.join("main.rs"), "not ours\n");
+    write(&outside.join("deep/er/file.txt"), "not ours\n");
     symlink("src", ground.repo.join("inside")).unwrap();
     symlink(&outside, ground.repo.join("out")).unwrap();
     ground.commit("links");
     let trial = Trial::on(ground);
     for link in ["inside", "out"] {
         fs::remove_file(trial.path(link)).unwrap();
-        trial.write(&format!("{link}/main.rs"), "a directory now\n");
+        trial.write(&format!("{link}/deep/er/file.txt"), "a directory now\n");
     }
     trial.round_trip();
-    assert_eq!(fs::read(outside.join("main.rs")).unwrap(), b"not ours\n");
+    assert_eq!(fs::read(outside.join("deep/er/file.txt")).unwrap(), b"not ours\n");
 }
 
 #[test]

@@ -224,3 +224,36 @@ fn i4_without_an_index() {
     fs::remove_file(trial.admin().join("index")).unwrap();
     trial.round_trip();
 }
+
+#[test]
+fn i4_of_a_bare_repository() {
+    let mut ground = Ground::new();
+    let bare = ground.top().join("bare.git");
+    ground.git(["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+    ground.repo = bare;
+    let trial = Trial::on(ground);
+    trial.write(".gitignore", "*.o\n");
+    trial.write("README.md", "changed\n");
+    trial.write("a.o", "ignored\n");
+    trial.git(&["add", ".gitignore"]);
+    let restored = trial.round_trip();
+    assert_eq!(restored.files, 3);
+}
+
+#[test]
+fn i4_with_relative_links() {
+    let ground = Ground::new();
+    ground.git(["config", "core.repositoryFormatVersion", "1"]);
+    ground.git(["config", "extensions.relativeWorktrees", "true"]);
+    let trial = Trial::on(ground);
+    trial.write("README.md", "changed\n");
+    trial.write("new", "new\n");
+    // This git may be too old to open such a repository, so only the files are compared.
+    let mut before = support::picture(&trial.plot.path);
+    trial.remove();
+    let mut after = support::picture(&trial.restore().path);
+    for files in [&mut before, &mut after] {
+        files.retain(|(path, _)| path.as_os_str() != ".git");
+    }
+    support::require_same(&after, &before);
+}

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ impl Scene {
             "contain = \"tree\"\nstore.durability = \"process\"\nowner.grace = \"10ms\"\nstop.grace = \"200ms\"\n",
         );
         let repository = Repository::in_work_dir(&yard);
-        let registered = Bystander::start();
+        let registered = Bystander(Command::new("sleep").arg("86400").stdin(Stdio::null()).spawn().unwrap());
         let runs = yard.ok(&["register", "--pid", &registered.pid(), "--name", "registered"]);
         let orphans: Vec<_> = (0..orphans).map(|number| orphan(&yard, number)).collect();
         let root = PathBuf::from(yard.record(&orphans[0])["worktree"]["root"].as_str().unwrap());

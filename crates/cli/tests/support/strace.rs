@@ -107,7 +107,9 @@ fn trace_family(yard: &Yard, family: Family, arguments: &[&str]) -> Vec<String> 
 /// A line of a trace, as the thread and its call. Without children strace names no thread.
 fn split_line(line: &str) -> (&str, &str) {
     match line.split_once(' ') {
-        Some((thread, call)) if thread.bytes().all(|byte| byte.is_ascii_digit()) => (thread, call.trim_start()),
+        Some((thread, call)) if thread.bytes().all(|byte| byte.is_ascii_digit()) => {
+            (thread, call.trim_start())
+        }
         _ => ("", line),
     }
 }

@@ -48,7 +48,9 @@ fn files(repo: &Repository, config: &Config) -> Vec<PathBuf> {
 fn asks_in_file(path: &Path) -> bool {
     match std::fs::read(path) {
         Ok(text) => asks(&text),
-        Err(error) => !matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory),
+        Err(error) => {
+            !matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+        }
     }
 }
 
@@ -70,7 +72,9 @@ mod tests {
 
     #[test]
     fn only_what_changes_bytes_is_a_reason() {
-        for text in ["*.png filter=lfs diff=lfs", "a\teol=crlf", "*.c ident", "[attr]x working-tree-encoding=UTF-16"] {
+        for text in
+            ["*.png filter=lfs diff=lfs", "a\teol=crlf", "*.c ident", "[attr]x working-tree-encoding=UTF-16"]
+        {
             assert!(asks(text.as_bytes()), "{text}");
         }
         for text in ["* text=auto", "*.sh eol=lf", "*.bin binary -text", "# nothing", ""] {

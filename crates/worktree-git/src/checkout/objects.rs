@@ -124,7 +124,8 @@ mod tests {
     #[test]
     fn a_loose_blob_of_any_size_is_read_whole() {
         for size in [0, 1, 5000, 1 << 20] {
-            let noise: Vec<u8> = (0..size).map(|n: u32| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+            let noise: Vec<u8> =
+                (0..size).map(|n: u32| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
             assert!(read_back(&noise, |_| {}).unwrap() == noise, "{size}");
             let zeros = vec![0; size as usize];
             assert!(read_back(&zeros, |_| {}).unwrap() == zeros, "{size}");

@@ -79,7 +79,7 @@ pub(super) struct Plan {
 /// Plans the checkout of `tree`.
 pub(super) fn plan(repo: &Repository, tree: &Tree<'_>) -> Result<Plan, git2::Error> {
     let mut plan = Plan::default();
-    plan.add(repo, tree, Vec::new(), 0)?;
+    plan.add(repo, tree, &[], 0)?;
     Ok(plan)
 }
 
@@ -88,15 +88,15 @@ impl Plan {
         &mut self,
         repo: &Repository,
         tree: &Tree<'_>,
-        path: Vec<u8>,
+        path: &[u8],
         name_at: usize,
     ) -> Result<(), git2::Error> {
         let (folder, before) = (self.folders.len(), self.items.len());
-        self.folders.push(Folder { path: path.clone(), name_at, oid: tree.id(), items: 0, folders: 0 });
+        self.folders.push(Folder { path: path.to_vec(), name_at, oid: tree.id(), items: 0, folders: 0 });
         for entry in tree {
             let name = entry.name_bytes();
             require_plain(name)?;
-            let mut below = path.clone();
+            let mut below = path.to_vec();
             if !below.is_empty() {
                 below.push(b'/');
             }
@@ -104,9 +104,10 @@ impl Plan {
             below.extend_from_slice(name);
             if entry.filemode_raw() == 0o040_000 {
                 self.folders[folder].folders += 1;
-                self.add(repo, &repo.find_tree(entry.id())?, below, name_at)?;
+                self.add(repo, &repo.find_tree(entry.id())?, &below, name_at)?;
             } else {
-                let kind = Kind::of(entry.filemode_raw()).ok_or_else(|| refusal(&below, "has an unknown mode"))?;
+                let kind =
+                    Kind::of(entry.filemode_raw()).ok_or_else(|| refusal(&below, "has an unknown mode"))?;
                 self.items.push(Item { path: below, name_at, folder, oid: entry.id(), kind });
             }
         }

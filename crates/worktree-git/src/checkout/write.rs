@@ -40,7 +40,10 @@ pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Stat>> {
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| work.run())).collect();
         let mine = work.run();
-        others.into_iter().map(|thread| thread.join().expect("a writer does not panic")).fold(mine, Result::and)
+        others
+            .into_iter()
+            .map(|thread| thread.join().expect("a writer does not panic"))
+            .fold(mine, Result::and)
     })?;
     let mut written = work.written.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     written.sort_unstable_by_key(|(index, _)| *index);
@@ -85,7 +88,7 @@ impl Work<'_> {
                     Some((folder, dir)) if folder == item.folder => dir,
                     _ => self.open_folder(item.folder)?,
                 };
-                let stat = write_item(item, &folder, &mut objects).map_err(|error| name_it(error, item))?;
+                let stat = write_item(item, &folder, &mut objects).map_err(|error| name_it(&error, item))?;
                 written.push((index, stat));
                 open = Some((item.folder, folder));
             }
@@ -123,7 +126,7 @@ fn write_item(item: &Item, folder: &OwnedFd, objects: &mut Objects<'_>) -> io::R
     Ok(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-fn name_it(error: io::Error, item: &Item) -> io::Error {
+fn name_it(error: &io::Error, item: &Item) -> io::Error {
     let path = Path::new(OsStr::from_bytes(&item.path));
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -54,7 +54,10 @@ fn many_removers() {
         let removed = outcomes.iter().filter(|outcome| **outcome == Removal::Removed).count();
         let gone = outcomes.iter().filter(|outcome| **outcome == Removal::AlreadyGone).count();
         assert_eq!((removed, gone), (1, CROWD - 1), "{outcomes:?}");
-        assert_eq!(ground.git(["show", &format!("refs/sexton/rescue/s{round}:README.md")]), format!("round {round}"));
+        assert_eq!(
+            ground.git(["show", &format!("refs/sexton/rescue/s{round}:README.md")]),
+            format!("round {round}")
+        );
     }
     assert_eq!(sweep(&ground.root), 10);
     ground.require_clean(&[]);

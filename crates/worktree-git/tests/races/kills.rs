@@ -8,9 +8,7 @@ use sexton_core::worktree::{Inspection, Plot, Removal};
 
 use crate::Case;
 use crate::roles::{self, Role};
-use crate::support::{
-    Ground, inspect, picture, require_same, rescue, sweep, try_create, try_remove, write,
-};
+use crate::support::{Ground, inspect, picture, require_same, rescue, sweep, try_create, try_remove, write};
 
 pub const CASES: &[Case] = &[
     ("i7_a_creation_killed_anywhere_is_finished_by_the_next", creation_then_creation),
@@ -22,8 +20,26 @@ pub const CASES: &[Case] = &[
 /// Everything that changes a file system. A kill before such a call shows the state after the one before it,
 /// so that an `open` which makes a file need not be among them.
 const CHANGES: [&str; 21] = [
-    "write", "pwrite64", "writev", "mkdir", "mkdirat", "rename", "renameat", "renameat2", "unlink", "unlinkat",
-    "rmdir", "symlink", "symlinkat", "link", "linkat", "fsync", "fdatasync", "ftruncate", "chmod", "fchmod",
+    "write",
+    "pwrite64",
+    "writev",
+    "mkdir",
+    "mkdirat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "symlink",
+    "symlinkat",
+    "link",
+    "linkat",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "chmod",
+    "fchmod",
     "flock",
 ];
 /// More than any of them is called.
@@ -33,7 +49,9 @@ const MAX_CALLS: usize = 200;
 fn run_killed(role: Role, plot: &Plot, call: &str, when: usize) -> bool {
     let plain = roles::command(role, plot);
     let mut traced = Command::new("strace");
-    traced.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("inject={call}:signal=SIGKILL:when={when}"));
+    traced
+        .args(["-f", "-qq", "-o", "/dev/null", "-e"])
+        .arg(format!("inject={call}:signal=SIGKILL:when={when}"));
     traced.args(["-e", &format!("trace={call}"), "--"]).arg(plain.get_program());
     traced.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     // What a killed one tells nobody wants to know.
@@ -99,18 +117,23 @@ fn creation_then_removal() {
     let ground = ground();
     let plot = ground.plot("s1");
     let before = registered(&ground);
-    at_every_call(Role::Create, &plot, || {}, |point| {
-        // Whoever sweeps meanwhile takes nothing away that is still registered.
-        sweep(&ground.root);
-        assert_eq!(rescue(&plot).saved, None, "{point}: no command ran, so there is nothing to save");
-        let removal = try_remove(&plot).unwrap_or_else(|error| panic!("{point}: {error:?}"));
-        assert!(matches!(removal, Removal::Removed | Removal::AlreadyGone), "{point}: {removal:?}");
-        sweep(&ground.root);
-        assert_eq!(ground.trash(), [""; 0], "{point}");
-        assert!(!plot.path.exists(), "{point}");
-        ground.require_clean(&[]);
-        require_same(&registered(&ground), &before);
-    });
+    at_every_call(
+        Role::Create,
+        &plot,
+        || {},
+        |point| {
+            // Whoever sweeps meanwhile takes nothing away that is still registered.
+            sweep(&ground.root);
+            assert_eq!(rescue(&plot).saved, None, "{point}: no command ran, so there is nothing to save");
+            let removal = try_remove(&plot).unwrap_or_else(|error| panic!("{point}: {error:?}"));
+            assert!(matches!(removal, Removal::Removed | Removal::AlreadyGone), "{point}: {removal:?}");
+            sweep(&ground.root);
+            assert_eq!(ground.trash(), [""; 0], "{point}");
+            assert!(!plot.path.exists(), "{point}");
+            ground.require_clean(&[]);
+            require_same(&registered(&ground), &before);
+        },
+    );
 }
 
 fn removal_then_removal() {

@@ -47,7 +47,10 @@ fn a_mount_inside() {
     let target = plot.path.join("src/deep/mounted here");
     fs::create_dir(&target).unwrap();
     let outcome = play_under_mount(Role::RemoveOnly, &plot, &bystander, &target);
-    assert!(outcome.contains("Err(") && outcome.contains("is mounted there"), "it cannot be rescued: {outcome}");
+    assert!(
+        outcome.contains("Err(") && outcome.contains("is mounted there"),
+        "it cannot be rescued: {outcome}"
+    );
     let outcome = play_under_mount(Role::RemoveRescued, &plot, &bystander, &target);
     assert!(outcome.contains("Kept(\"something is mounted at "), "{outcome}");
     assert_eq!(names(&bystander), ["precious"]);

@@ -100,18 +100,30 @@ impl Trial {
         restored
     }
 
+    /// The same, without a look at what came back.
     #[track_caller]
     pub fn there_and_back(&self) -> RestoredWork {
+        self.remove();
+        self.ground.git(["fsck", "--strict", "--no-dangling"]);
+        self.ground.git(["gc", "--quiet", "--prune=now"]);
+        let restored = self.restore();
+        self.ground.require_clean(&[&restored.path]);
+        restored
+    }
+
+    #[track_caller]
+    pub fn remove(&self) {
         assert_eq!(try_remove(&self.plot).unwrap(), Removal::Removed);
         sweep(&self.plot.root);
         assert!(!self.plot.path.exists());
-        self.ground.git(["fsck", "--strict", "--no-dangling"]);
-        self.ground.git(["gc", "--quiet", "--prune=now"]);
+    }
+
+    #[track_caller]
+    pub fn restore(&self) -> RestoredWork {
         let into = self.ground.top().join("restored");
         let restored =
             pollster::block_on(cleaner().restore(&self.ground.repo, &self.plot.session, &into)).unwrap();
         assert_eq!(restored.path, into);
-        self.ground.require_clean(&[&into]);
         restored
     }
 }
