@@ -4,7 +4,6 @@
 
 mod support;
 
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -122,30 +121,39 @@ fn i8_a_session_that_ends_well_is_never_an_orphan_however_often_recovery_looks()
     }
 }
 
+/// How many processes a recovery looks at before the command of `id`.
+#[cfg(all(feature = "proc-linux", feature = "store-json"))]
+fn looks_before(yard: &Yard, id: &str, looks: &std::path::Path) -> usize {
+    let mut command = std::process::Command::new("strace");
+    yard.enclose(&mut command);
+    command.args(["-f", "-qq", "-e", "trace=pidfd_open", "-o"]).arg(looks);
+    assert!(command.arg(env!("CARGO_BIN_EXE_sexton")).arg("recover").output().unwrap().status.success());
+    let wanted = format!("pidfd_open({},", pid(&yard.record(id), "process"));
+    let text = std::fs::read_to_string(looks).unwrap();
+    std::fs::remove_file(looks).unwrap();
+    text.lines().position(|line| line.contains(&wanted)).expect("recovery looks at the command")
+}
+
 #[test]
+#[cfg(all(feature = "proc-linux", feature = "store-json"))]
 fn i8_an_exit_file_that_appears_while_recovery_looks_is_what_counts() {
-    let yard = Yard::on("json").with_settings(QUICK);
+    let yard = Yard::on("json").with_settings(&format!("{QUICK}probe = \"linux\"\n"));
     let marker = yard.path().join("go");
     let script = format!("while [ ! -e {} ]; do sleep 0.01; done; exit 5", marker.display());
     let id = yard.ok(&["run", "-d", "--", "sh", "-c", &script]);
     let supervisor = pid(&yard.record(&id), "supervisor");
-    // Recovery has committed what exit files there were, and dawdles before it looks at a process.
-    let waiting = yard.path().join("waiting");
-    let mut slow = Command::new("strace");
+    // Recovery has read which exit files there are, and dawdles before it looks at the command.
+    let looks = yard.path().join("looks");
+    let before = looks_before(&yard, &id, &looks);
+    let delay = format!("inject=pidfd_open:delay_enter=8000000:when={}", before + 1);
+    let mut slow = std::process::Command::new("strace");
     yard.enclose(&mut slow);
-    slow.args([
-        "-f",
-        "-qq",
-        "-e",
-        "trace=pidfd_open",
-        "-e",
-        "inject=pidfd_open:delay_enter=8000000:when=1",
-        "-o",
-    ]);
-    slow.arg(&waiting).arg(env!("CARGO_BIN_EXE_sexton")).args(["recover", "--json"]);
+    slow.args(["-f", "-qq", "-e", "trace=pidfd_open", "-e", &delay, "-o"]).arg(&looks);
+    slow.arg(env!("CARGO_BIN_EXE_sexton")).args(["recover", "--json"]);
     let slow = slow.stdout(std::process::Stdio::piped()).spawn().unwrap();
     eventually("recovery looks", || {
-        std::fs::read_to_string(&waiting).is_ok_and(|text| text.contains("pidfd_open("))
+        let text = std::fs::read_to_string(&looks).unwrap_or_default();
+        text.matches("pidfd_open(").count() > before
     });
     // A directory in the place of the lock: the supervisor has to write an exit file.
     let lock = yard.state_dir().join("sessions.jsonl.lock");
@@ -228,7 +236,7 @@ fn i2_a_recovery_in_another_pid_namespace_judges_nobody() {
     let yard = yard_with("linux", "10m");
     let id = abandoned(&yard, "exec sleep 600");
     let before = yard.record(&id);
-    let mut inside = Command::new("unshare");
+    let mut inside = std::process::Command::new("unshare");
     yard.enclose(&mut inside);
     inside.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
     let output = inside.arg(env!("CARGO_BIN_EXE_sexton")).args(["recover", "--json"]).output().unwrap();
@@ -278,12 +286,10 @@ fn i9_a_clock_that_is_a_year_off_prunes_nothing_that_runs() {
             let yard = yard_with(probe, "10m");
             let id = yard.ok(&["run", "-d", "--", "sleep", "600"]);
             edit_record(&yard, &id, |session| {
-                let shifted = |time: sexton_core::Time| match back {
-                    true => time.saturating_sub(LONG),
-                    false => time.saturating_add(LONG),
-                };
-                session.created_at = shifted(session.created_at);
-                session.started_at = session.started_at.map(shifted);
+                for time in [Some(&mut session.created_at), session.started_at.as_mut()].into_iter().flatten()
+                {
+                    *time = if back { time.saturating_sub(LONG) } else { time.saturating_add(LONG) };
+                }
             });
             let before = yard.record(&id);
             assert_eq!(signals_in(&trace(&yard, &strict)), [""; 0]);

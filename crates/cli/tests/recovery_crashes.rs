@@ -3,6 +3,7 @@
 
 #![cfg(feature = "worktree-git")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stderr, reason = "how much of a campaign was run is worth knowing")]
 
 mod support;
 

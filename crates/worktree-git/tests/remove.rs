@@ -403,6 +403,25 @@ fn i5_a_symlink_that_is_swapped_in_during_a_removal_is_put_back_and_not_followed
 }
 
 #[test]
+fn i4_a_directory_that_is_swapped_in_during_a_removal_is_put_back() {
+    let ground = Ground::new();
+    let plot = ground.create("s1");
+    let (place, hidden) = (plot.path.clone(), ground.top().join("hidden"));
+    let probe = Stub::watching(move |directory| {
+        if directory == place {
+            fs::rename(&place, &hidden).unwrap();
+            // Nobody rescued this one, and nothing about it but its name is the worktree's.
+            write(&place.join("precious"), "precious\n");
+        }
+        Occupants::default()
+    });
+    let why = refusal(remove_with(&plot, &probe));
+    assert!(why.contains("something else was put in its place"), "{why}");
+    assert_eq!(names(&plot.path), ["precious"]);
+    assert_eq!(sweep(&ground.root), 0);
+}
+
+#[test]
 fn i5_a_yard_that_is_swapped_during_a_removal_does_not_lead_outside() {
     let ground = Ground::new();
     let plot = ground.create("s1");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sexton_core::WorktreeError;
-use sexton_core::worktree::{Inspection, Plot, Rescue};
+use sexton_core::worktree::{Inspection, Plot, Rescue, WorktreeOptions};
 use support::{Ground, cleaner, inspect, picture, require_same, rescue, try_rescue, write};
 
 /// The rescue of a worktree that has something to save.
@@ -60,10 +60,13 @@ fn a_file_that_was_only_touched_is_clean() {
     assert_eq!(inspect(&plot), Inspection::Present { dirty: false, own_commits: 0 });
 }
 
+/// Something that is done to a worktree.
+type Change = fn(&Path);
+
 #[test]
 fn inspection_and_rescue_agree_on_what_is_dirty() {
     let ground = Ground::new();
-    let dirty: [(&str, fn(&Path)); 7] = [
+    let dirty: [(&str, Change); 7] = [
         ("modified", |path| write(&path.join("README.md"), "HELLO\n")),
         ("untracked", |path| write(&path.join("a/b/c"), "")),
         ("deleted", |path| fs::remove_file(path.join("README.md")).unwrap()),
@@ -220,6 +223,110 @@ fn what_git_calls_untracked_is_never_taken_for_ignored() {
         .collect();
     assert!(untracked.split('\0').count() > 50, "{untracked}");
     assert_eq!(missing, [""; 0]);
+}
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % sides as u64).unwrap()
+    }
+
+    fn pick<'a>(&mut self, among: &[&'a str]) -> &'a str {
+        among[self.roll(among.len())]
+    }
+
+    /// A few lines of an ignore file.
+    fn rules(&mut self) -> String {
+        let parts = [
+            "a",
+            "b",
+            "*",
+            "?",
+            "**",
+            "[ab]",
+            "[!a]",
+            "*.c",
+            "*.o",
+            "foo",
+            "b*",
+            "*a",
+            "\\a",
+            "#a",
+            "[a-c]",
+            "[[:alpha:]]",
+            ".x",
+            ".*",
+            "A",
+            "a*b",
+            "a**",
+            "[]a]",
+            "fo[o",
+            "\\",
+        ];
+        let mut rules = String::new();
+        for _ in 0..=self.roll(4) {
+            rules += self.pick(&["", "", "", "!"]);
+            rules += self.pick(&["", "", "", "/"]);
+            for depth in 0..=self.roll(3) {
+                rules += if depth > 0 { "/" } else { "" };
+                rules += self.pick(&parts);
+            }
+            rules += self.pick(&["", "", "/"]);
+            rules += self.pick(&["", "", "", "", "  ", "\\ ", "\r"]);
+            rules += "\n";
+        }
+        rules
+    }
+}
+
+#[test]
+fn ignored_is_what_git_ignores() {
+    let rounds = std::env::var("SEXTON_TEST_ROUNDS").map_or(40, |rounds| rounds.parse().unwrap());
+    let ground = Ground::new();
+    let plot = ground.create("s1");
+    let strict = sexton_worktree_git::open(&WorktreeOptions { rescue_ignored: false }).unwrap();
+    let names = ["a", "b", "c", "ab", "a.c", "b.o", "foo", "bar", ".x", "A"];
+    let mut dice = Dice(rounds as u64 | 0x9e37_79b9_7f4a_7c15);
+    let mut untracked_in_all = 0;
+    for round in 0..rounds {
+        for name in names {
+            let _ = fs::remove_dir_all(plot.path.join(name));
+            let _ = fs::remove_file(plot.path.join(name));
+        }
+        for _ in 0..14 {
+            let mut path = plot.path.clone();
+            (0..=dice.roll(3)).for_each(|_| path.push(dice.pick(&names)));
+            // What is a file already cannot become a directory.
+            if fs::create_dir_all(path.parent().unwrap()).is_ok() {
+                let _ = fs::write(&path, "x");
+            }
+            if dice.roll(3) == 0 {
+                let _ = fs::write(path.with_file_name(".gitignore"), dice.rules());
+            }
+        }
+        fs::write(plot.path.join(".gitignore"), dice.rules()).unwrap();
+        write(&ground.repo.join(".git/info/exclude"), dice.rules());
+        write(&ground.top().join("mine"), dice.rules());
+        ground.git(["config", "core.excludesFile", ground.top().join("mine").to_str().unwrap()]);
+
+        let listed = ground.git_in(&plot.path, ["ls-files", "--others", "--exclude-standard", "-z"]);
+        let mut untracked: Vec<&str> = listed.split('\0').filter(|path| !path.is_empty()).collect();
+        untracked.sort_unstable();
+        let mut saved = Vec::new();
+        if let Some(rescue) = pollster::block_on(strict.rescue(&plot, support::now())).unwrap().saved {
+            let details = pollster::block_on(strict.describe_rescue(&ground.repo, &plot.session)).unwrap();
+            saved.extend(details.paths.iter().map(|path| path.path.display().to_string()));
+            pollster::block_on(strict.drop_rescue(&ground.repo, &plot.session, &rescue.commit)).unwrap();
+        }
+        assert_eq!(saved, untracked, "round {round}");
+        untracked_in_all += untracked.len();
+    }
+    assert!(untracked_in_all > 3 * rounds, "only {untracked_in_all} untracked files in all");
 }
 
 #[test]

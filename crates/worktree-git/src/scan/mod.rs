@@ -7,11 +7,13 @@ pub(crate) mod commits;
 pub(crate) mod content;
 mod ewah;
 mod head;
+mod ignore;
 pub(crate) mod index;
 mod nested;
 mod progress;
 mod untracked;
 mod walk;
+mod wildmatch;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;

@@ -6,7 +6,6 @@
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use git2::Repository;
 use rustix::fs::{AtFlags, FileType};
@@ -14,6 +13,7 @@ use rustix::io::Errno;
 use sexton_core::WorktreeError;
 
 use super::head::Staged;
+use super::ignore::Rules;
 use super::walk::{PathMode, Sighting, at, describe_special, list_below};
 use super::{Place, walk_failed};
 use crate::fault::failed;
@@ -46,8 +46,10 @@ pub(crate) fn sort_out(
     sighting: &Sighting,
     save_ignored: bool,
 ) -> Result<Untracked, WorktreeError> {
+    let rules = Rules::load(place.root, repository)
+        .map_err(|error| failed("reading the ignore rules of", place.workdir, error))?;
     let mut search =
-        Search { place, repository, staged, save_ignored, budget: MOST_IGNORED, found: Untracked::default() };
+        Search { place, rules, staged, save_ignored, budget: MOST_IGNORED, found: Untracked::default() };
     for path in &sighting.unknown_files {
         search.file(path)?;
     }
@@ -63,7 +65,7 @@ pub(crate) fn sort_out(
 
 struct Search<'a> {
     place: &'a Place<'a>,
-    repository: &'a Repository,
+    rules: Rules<'a>,
     staged: &'a Staged,
     save_ignored: bool,
     budget: u64,
@@ -75,16 +77,15 @@ impl Search<'_> {
         self.place.root
     }
 
-    fn is_ignored(&self, path: &[u8]) -> Result<bool, WorktreeError> {
-        let path = Path::new(OsStr::from_bytes(path));
-        self.repository
-            .is_path_ignored(path)
-            .map_err(|error| failed("checking the ignore rules for", &self.place.workdir.join(path), error))
+    fn is_ignored(&mut self, path: &[u8], is_directory: bool) -> Result<bool, WorktreeError> {
+        self.rules.is_ignored(path, is_directory).map_err(|error| {
+            failed("applying the ignore rules to", &self.place.workdir.join(OsStr::from_bytes(path)), error)
+        })
     }
 
     fn file(&mut self, path: &[u8]) -> Result<(), WorktreeError> {
         // What HEAD has is no stranger, whatever the ignore rules say of it now.
-        if self.staged.contains_key(path) || !self.is_ignored(path)? {
+        if self.staged.contains_key(path) || !self.is_ignored(path, false)? {
             self.found.files.push(path.to_vec());
             return Ok(());
         }
@@ -122,7 +123,7 @@ impl Search<'_> {
             return Ok(());
         }
         let prefix = [path, b"/"].concat();
-        if self.is_ignored(&prefix)? {
+        if self.is_ignored(path, true)? {
             self.found.left_out.push((path.to_vec(), "the folder is ignored".to_owned()));
             return Ok(());
         }
