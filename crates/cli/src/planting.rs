@@ -1,11 +1,12 @@
 //! A worktree for a new session: recorded first, then made.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sexton_core::session::{Exit as SessionExit, ExitReason, Worktree};
 use sexton_core::store::update_session;
 use sexton_core::worktree::{Inspection, Plot, StartPoint};
 use sexton_core::{Batch, OsText, ProcessProbe, Session, Status, Store, WorktreeCleaner, WorktreeError};
+use sexton_durable::create_private_dir;
 
 use crate::commands::worktree::remove_one;
 use crate::context::Context;
@@ -46,17 +47,21 @@ pub async fn plant(
         }
         other => other.into(),
     })?;
+    // Where the user stands is where the work begins. What means nothing there is said by whoever makes it.
+    let spec = wish.base.as_deref().unwrap_or("HEAD");
+    let base = cleaner.find_commit(directory, spec).await?.or(wish.base);
     let root = match &context.config.worktree_root.value.0 {
         Some(root) => root.clone(),
         None => default_yard(&context.premises()?.yards_dir(), &repo),
     };
+    let root = require_yard(&root)?;
     let branch = wish.branch.unwrap_or_else(|| format!("sexton/{}", session.id));
     session.worktree = Some(Worktree {
         path: OsText::from(root.join(session.id.as_str())),
         root: Some(root.into()),
         repo: Some(repo.into()),
         branch: Some(branch.clone()),
-        base: wish.base.clone(),
+        base: base.clone(),
         extra: serde_json::Map::new(),
     });
     session.cwd = session.worktree.as_ref().map(|worktree| worktree.path.clone());
@@ -66,7 +71,7 @@ pub async fn plant(
     let uuid = store.describe().uuid.unwrap_or_default();
     let plot = Plot::of(&session, &uuid).ok_or_else(|| Failure::new("the store has no identifier"))?;
     let mut planted = Planted { store, session, cleaner, plot };
-    let from = StartPoint { branch, base: wish.base };
+    let from = StartPoint { branch, base };
     match planted.cleaner.create(&planted.plot, &from, now()).await {
         Ok(created) => {
             if let Some(worktree) = &mut planted.session.worktree {
@@ -79,6 +84,13 @@ pub async fn plant(
             Err(error.into())
         }
     }
+}
+
+/// The yard, made where it is missing, by the name that no symlink stands in.
+fn require_yard(root: &Path) -> Result<PathBuf, Failure> {
+    create_private_dir(root)
+        .and_then(|()| root.canonicalize())
+        .map_err(|error| Failure::new(format!("cannot make worktrees in {}: {error}", root.display())))
 }
 
 impl Planted {

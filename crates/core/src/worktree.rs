@@ -29,6 +29,10 @@ pub trait WorktreeCleaner: Send + Sync {
     /// itself where that is bare. The same for every worktree of one repository.
     async fn find_repository(&self, directory: &Path) -> Result<PathBuf, WorktreeError>;
 
+    /// The commit that `name` means to somebody who stands in `directory`: HEAD is that of the worktree there.
+    /// `None` where it means none.
+    async fn find_commit(&self, directory: &Path, name: &str) -> Result<Option<String>, WorktreeError>;
+
     /// Makes the worktree of a session that is already recorded, marked as its own before the first file
     /// is checked out.
     async fn create(

@@ -194,7 +194,8 @@ impl Premises for StateDir {
     fn yards(&self) -> io::Result<Vec<PathBuf>> {
         let mut yards = read_dirs(&self.yards_dir())?;
         yards.extend(self.yard.clone());
-        Ok(yards)
+        // Records name them so; one that is gone holds nothing.
+        Ok(yards.into_iter().filter_map(|yard| yard.canonicalize().ok()).collect())
     }
 
     fn complete_since(&self, store: &StoreInfo) -> io::Result<Option<Time>> {

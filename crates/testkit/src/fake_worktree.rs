@@ -192,6 +192,10 @@ impl WorktreeCleaner for FakeCleaner {
         Ok(directory.to_owned())
     }
 
+    async fn find_commit(&self, _: &Path, name: &str) -> Result<Option<String>, WorktreeError> {
+        Ok((name == "HEAD").then(|| BASE.to_owned()))
+    }
+
     async fn create(
         &self,
         plot: &Plot,

@@ -77,6 +77,10 @@ impl WorktreeCleaner for GitCleaner {
         repository::find(directory)
     }
 
+    async fn find_commit(&self, directory: &Path, name: &str) -> Result<Option<String>, WorktreeError> {
+        repository::find_commit(directory, name)
+    }
+
     async fn create(
         &self,
         plot: &Plot,

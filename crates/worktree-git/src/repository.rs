@@ -17,6 +17,13 @@ pub(crate) fn find(directory: &Path) -> Result<PathBuf, WorktreeError> {
     place.canonicalize().map_err(|error| failed("resolving", place, error))
 }
 
+/// The commit that `name` means in the worktree around `directory`; `None` where it means none.
+pub(crate) fn find_commit(directory: &Path, name: &str) -> Result<Option<String>, WorktreeError> {
+    let here = Repository::discover(directory).map_err(|error| no_repository(directory, describe(&error)))?;
+    let commit = here.revparse_single(name).and_then(|object| object.peel_to_commit());
+    Ok(commit.ok().map(|commit| commit.id().to_string()))
+}
+
 /// Opens a repository that a record names.
 pub(crate) fn open(repo: &Path) -> Result<Repository, WorktreeError> {
     Repository::open(repo).map_err(|error| no_repository(repo, describe(&error)))
