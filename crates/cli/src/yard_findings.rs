@@ -164,13 +164,13 @@ fn kill_user_processes(directories: &[&Path]) -> Option<bool> {
     let main = directories.iter().map(|directory| directory.join("logind.conf")).find(|path| path.exists());
     let files: Vec<PathBuf> = main.into_iter().chain(drop_ins.into_values()).collect();
     let settings = files.iter().filter_map(|file| fs::read_to_string(file).ok());
-    settings.filter_map(|text| last_setting(&text)).last()
+    settings.filter_map(|text| last_setting(&text)).next_back()
 }
 
 /// The last value that a file gives.
 fn last_setting(text: &str) -> Option<bool> {
     let values = text.lines().filter_map(|line| line.trim().strip_prefix("KillUserProcesses="));
-    values.map(|value| matches!(value.trim(), "yes" | "true" | "on" | "1")).last()
+    values.map(|value| matches!(value.trim(), "yes" | "true" | "on" | "1")).next_back()
 }
 
 #[cfg(test)]

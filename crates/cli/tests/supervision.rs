@@ -66,7 +66,7 @@ fn a_start_that_is_refused_leaves_neither_directory_nor_exit_file() {
     for arguments in refused {
         let ran = yard.sexton(&[&["run", "-d"], arguments].concat());
         assert_ne!(ran.code, 0, "{arguments:?}");
-        assert_eq!(names_in(&yard.state_dir().join("sessions")), [id.clone()], "{arguments:?}");
+        assert_eq!(names_in(&yard.state_dir().join("sessions")), std::slice::from_ref(&id), "{arguments:?}");
         assert_eq!(names_in(&yard.state_dir().join("exits")), [""; 0], "{arguments:?}");
     }
 }

@@ -17,8 +17,8 @@ const WORK: &str = "echo changed > tracked; mkdir -p deep/er; echo $1 > deep/er/
                     case $1 in \
                       *0|*5) rm folder/other;; \
                       *1|*6) git add tracked; echo again >> tracked;; \
-                      *2|*7) git commit -qam own; echo more > tracked;; \
-                      *3|*8) git checkout -q --detach; git commit -qam detached; echo more > tracked;; \
+                      *2|*7) git commit -qam own-$1; echo more > tracked;; \
+                      *3|*8) git checkout -q --detach; git commit -qam detached-$1; echo more > tracked;; \
                       *4|*9) : > .git-is-busy; touch $(git rev-parse --git-dir)/index.lock;; \
                     esac";
 
