@@ -13,7 +13,14 @@ use crate::Result;
 use crate::workspace::{self, Executable};
 
 /// The packages whose behaviour depends on who runs them.
-const PACKAGES: [&str; 2] = ["sexton-proc-linux", "sexton-proc-portable"];
+const PACKAGES: [&str; 4] = ["sexton-proc-linux", "sexton-proc-portable", "sexton-worktree-git", PROGRAM];
+
+/// The package of the program itself.
+const PROGRAM: &str = "sexton";
+
+/// Its tests that are about processes and worktrees.
+const WHOLE_PROGRAM: [&str; 6] =
+    ["sessions", "crashes", "supervision", "recovery", "recovery_crashes", "worktrees"];
 
 /// The user and group that own nothing.
 const NOBODY: u32 = 65534;
@@ -32,31 +39,44 @@ pub(crate) fn run() -> Result {
     }
     let mut arguments = vec!["test", "--no-run"];
     arguments.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    let programs: Vec<Executable> =
-        workspace::build(&arguments)?.into_iter().filter(|program| program.is_test).collect();
-    if programs.len() < PACKAGES.len() {
-        return Err(format!("{} have only {} test programs", PACKAGES.join(" and "), programs.len()).into());
+    let (tests, others): (Vec<Executable>, Vec<Executable>) =
+        workspace::build(&arguments)?.into_iter().partition(|program| program.is_test);
+    let sexton = others.into_iter().find(|program| program.name == PROGRAM);
+    let sexton = sexton.ok_or("cargo built no sexton")?;
+    let is_whole = |test: &Executable| test.package == sexton.package;
+    let chosen: Vec<_> = tests
+        .into_iter()
+        .filter(|test| !is_whole(test) || WHOLE_PROGRAM.contains(&test.name.as_str()))
+        .collect();
+    if chosen.iter().filter(|test| is_whole(test)).count() != WHOLE_PROGRAM.len() {
+        return Err(format!("not all of these are there: {}", WHOLE_PROGRAM.join(", ")).into());
     }
-    for program in programs {
-        run_as_nobody(&program)?;
+    for test in chosen {
+        run_as_nobody(&test, &sexton)?;
     }
     Ok(())
 }
 
 /// Runs one test program with a home of its own, which must be empty again afterwards.
-fn run_as_nobody(program: &Executable) -> Result {
+fn run_as_nobody(program: &Executable, sexton: &Executable) -> Result {
     // The target directory may lie below a home that only root can enter.
     let stage = tempfile::tempdir()?;
     fs::set_permissions(stage.path(), Permissions::from_mode(0o755))?;
     let copy = stage.path().join(&program.name);
     fs::copy(&program.path, &copy)?;
-    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    let tested = stage.path().join("tested");
+    fs::copy(&sexton.path, &tested)?;
+    for file in [&copy, &tested] {
+        fs::set_permissions(file, Permissions::from_mode(0o755))?;
+    }
     let home = stage.path().join("home");
     fs::create_dir(&home)?;
     fs::set_permissions(&home, Permissions::from_mode(0o700))?;
     chown(&home, Some(NOBODY), Some(NOBODY))?;
 
-    let status = as_nobody(&copy, &home).env("CARGO_MANIFEST_DIR", &program.package).status()?;
+    let mut command = as_nobody(&copy, &home);
+    command.env("CARGO_MANIFEST_DIR", &program.package).env("SEXTON_TEST_BINARY", &tested);
+    let status = command.status()?;
     if !status.success() {
         return Err(format!("{} as uid {NOBODY}: {status}", program.name).into());
     }

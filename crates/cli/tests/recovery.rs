@@ -127,7 +127,7 @@ fn looks_before(yard: &Yard, id: &str, looks: &std::path::Path) -> usize {
     let mut command = std::process::Command::new("strace");
     yard.enclose(&mut command);
     command.args(["-f", "-qq", "-e", "trace=pidfd_open", "-o"]).arg(looks);
-    assert!(command.arg(env!("CARGO_BIN_EXE_sexton")).arg("recover").output().unwrap().status.success());
+    assert!(command.arg(support::program()).arg("recover").output().unwrap().status.success());
     let wanted = format!("pidfd_open({},", pid(&yard.record(id), "process"));
     let text = std::fs::read_to_string(looks).unwrap();
     std::fs::remove_file(looks).unwrap();
@@ -149,7 +149,7 @@ fn i8_an_exit_file_that_appears_while_recovery_looks_is_what_counts() {
     let mut slow = std::process::Command::new("strace");
     yard.enclose(&mut slow);
     slow.args(["-f", "-qq", "-e", "trace=pidfd_open", "-e", &delay, "-o"]).arg(&looks);
-    slow.arg(env!("CARGO_BIN_EXE_sexton")).args(["recover", "--json"]);
+    slow.arg(support::program()).args(["recover", "--json"]);
     let slow = slow.stdout(std::process::Stdio::piped()).spawn().unwrap();
     eventually("recovery looks", || {
         let text = std::fs::read_to_string(&looks).unwrap_or_default();
@@ -239,7 +239,7 @@ fn i2_a_recovery_in_another_pid_namespace_judges_nobody() {
     let mut inside = std::process::Command::new("unshare");
     yard.enclose(&mut inside);
     inside.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]);
-    let output = inside.arg(env!("CARGO_BIN_EXE_sexton")).args(["recover", "--json"]).output().unwrap();
+    let output = inside.arg(support::program()).args(["recover", "--json"]).output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
     let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {complaint}"));
@@ -307,7 +307,7 @@ fn recovery_from_inside_the_session_that_it_ends_is_recorded_and_ends_everything
         for supervised in [true, false] {
             let yard = yard_with(probe, "10m");
             let go = yard.path().join("go");
-            let sexton = env!("CARGO_BIN_EXE_sexton");
+            let sexton = support::program();
             let script = format!(
                 "sleep 600 & while [ ! -e {} ]; do sleep 0.01; done; {sexton} recover; sleep 601",
                 go.display()

@@ -209,7 +209,7 @@ fn stopping_twice_says_so_and_is_no_error() {
 #[test]
 fn a_session_can_stop_itself() {
     let yard = Yard::new().with_settings("stop.grace = \"200ms\"\n");
-    let sexton = env!("CARGO_BIN_EXE_sexton");
+    let sexton = support::program();
     let script = format!("sleep 600 & {sexton} stop $SEXTON_SESSION_ID; sleep 601");
     let id = yard.ok(&["run", "-d", "--", "sh", "-c", &script]);
     let record = yard.wait_until_ended(&id);
@@ -251,7 +251,7 @@ fn an_orphan_ends_by_itself_when_its_owner_dies() {
 #[test]
 fn a_nested_session_dies_with_its_parent_unless_it_was_told_not_to() {
     let yard = Yard::new().with_settings("owner.grace = \"50ms\"\nstop.grace = \"200ms\"\n");
-    let sexton = env!("CARGO_BIN_EXE_sexton");
+    let sexton = support::program();
     let script = format!(
         "{sexton} run -d --name inner -- sleep 600; {sexton} run -d --no-owner --name free -- sleep 601; sleep 602"
     );

@@ -100,7 +100,7 @@ fn a_wait_that_gives_up_still_says_as_json_what_it_waits_for() {
 #[test]
 fn i10_the_supervisor_of_a_nested_session_stands_outside_of_the_outer_one() {
     let yard = Yard::new().with_settings("stop.grace = \"200ms\"\n");
-    let sexton = env!("CARGO_BIN_EXE_sexton");
+    let sexton = support::program();
     let script = format!("{sexton} run -d --no-owner --name inner -- sleep 600; sleep 601");
     let outer = yard.ok(&["run", "-d", "--", "sh", "-c", &script]);
     eventually("both run", || yard.json(&["ps"]).as_array().unwrap().len() == 2);

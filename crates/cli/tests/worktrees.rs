@@ -182,7 +182,7 @@ fn recovery_from_inside_a_tree_leaves_it_to_the_next_one() {
     let yard = Yard::new().with_settings(&format!("{QUICK}owner.grace = \"10m\"\n"));
     let repository = Repository::in_work_dir(&yard);
     let go = yard.path().join("go");
-    let sexton = env!("CARGO_BIN_EXE_sexton");
+    let sexton = support::program();
     let script = format!(
         "echo mine > new; while [ ! -e {} ]; do sleep 0.01; done; {sexton} recover; sleep 600",
         go.display()
@@ -333,7 +333,7 @@ fn i3_no_recovery_at_any_moment_takes_a_tree_from_under_its_maker() {
                   unlinkat,write,pwrite64,fsync,fdatasync:delay_enter=20000";
     let mut command = Command::new("strace");
     yard.enclose(&mut command);
-    command.args(["-f", "-qq", "-o", "/dev/null", "-e", slowly, env!("CARGO_BIN_EXE_sexton")]);
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", slowly, &support::program()]);
     command.args(["run", "-w", "--", "sh", "-c", "cat tracked; echo mine > new"]);
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| Ran::of(&command.output().unwrap()));

@@ -156,7 +156,8 @@ fn look(files: &Files, purpose: Purpose, mark: Option<&Mark>, ground: Ground) ->
         // The log is new, and its name must be as durable as the first commit in it. SQLite itself would
         // sync the directory again in every process that commits, so ours is built not to.
         if purpose.durability == Durability::Power {
-            sync_parent(&files.db).map_err(|source| failed("cannot sync the directory of", &files.db, source))?;
+            sync_parent(&files.db)
+                .map_err(|source| failed("cannot sync the directory of", &files.db, source))?;
         }
     }
     require_writable(files, &link, mode)?;

@@ -25,6 +25,11 @@ pub struct Yard {
     store: &'static str,
 }
 
+/// The binary; a copy of it where these tests run as a user who cannot reach the original.
+pub fn program() -> String {
+    std::env::var("SEXTON_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_sexton").to_owned())
+}
+
 /// What a command did.
 pub struct Ran {
     pub code: i32,
@@ -81,7 +86,7 @@ impl Yard {
 
     /// The binary with these arguments, in this yard and in nothing else of this machine.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sexton"));
+        let mut command = Command::new(program());
         self.enclose(&mut command);
         command.args(arguments);
         command

@@ -72,7 +72,7 @@ fn traced(yard: &Yard, family: Family, output: &Path, expressions: &[&str], argu
     for expression in expressions {
         command.args(["-e", expression]);
     }
-    command.arg(env!("CARGO_BIN_EXE_sexton")).args(arguments);
+    command.arg(super::program()).args(arguments);
     command
 }
 
@@ -91,6 +91,27 @@ pub fn trace(yard: &Yard, arguments: &[&str]) -> Vec<String> {
 /// The same of the binary's first thread alone, and of none of its children.
 pub fn trace_alone(yard: &Yard, arguments: &[&str]) -> Vec<String> {
     trace_family(yard, Family::FirstThread, arguments)
+}
+
+/// Every system call of the binary's first thread, in their order.
+pub fn every_call_alone(yard: &Yard, arguments: &[&str]) -> Vec<Call> {
+    let output = yard.path().join("trace");
+    let mut command = traced(yard, Family::FirstThread, &output, &["trace=all", "signal=none"], arguments);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().expect("strace and taskset are installed").success());
+    let text = String::from_utf8_lossy(&std::fs::read(&output).unwrap()).into_owned();
+    std::fs::remove_file(output).unwrap();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let names = text.lines().filter_map(|line| Some(line.split_once('(')?.0));
+    let plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    names
+        .filter(plain)
+        .map(|name| {
+            let nth = counts.entry(name).or_default();
+            *nth += 1;
+            Call { name: name.to_owned(), nth: *nth }
+        })
+        .collect()
 }
 
 fn trace_family(yard: &Yard, family: Family, arguments: &[&str]) -> Vec<String> {

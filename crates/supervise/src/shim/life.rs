@@ -79,7 +79,9 @@ impl Life {
     pub(crate) fn give_up(&mut self) -> io::Result<()> {
         self.reap_command_for_good();
         self.release_cgroup();
-        self.recorder.record_never_started()
+        self.recorder.record_never_started()?;
+        self.clear_worktree(true);
+        Ok(())
     }
 
     /// The start was called off before anything was recorded: nothing is left of it.
@@ -97,7 +99,6 @@ impl Life {
         let exit = Exit { reason: ExitReason::ExecFailed, ..Exit::exited(if missing { 127 } else { 126 }) };
         self.recorder.record_end(&exit, None, Timestamp::now().into())?;
         self.recorder.notify(self.plan.notify.as_ref(), &exit);
-        self.clear_worktree(true);
         Ok(())
     }
 
@@ -145,7 +146,7 @@ impl Life {
 
     /// A session that ended well, or never ran, loses a worktree in which nothing is worth keeping. Others
     /// keep it for their user, or leave it to recovery.
-    fn clear_worktree(&self, ended_well: bool) {
+    pub(crate) fn clear_worktree(&self, ended_well: bool) {
         if self.plan.worktree && ended_well {
             self.recorder.become_cleaner();
         }

@@ -118,6 +118,8 @@ fn live(mut control: Control) -> io::Result<()> {
             let outcome = life.record_exec_failure(&failure);
             let doing = failure.step.doing().to_owned();
             let _ = control.send(&FromShim::NotExecuted { errno: failure.errno, doing });
+            // Only now: this process becomes the one that takes the worktree away.
+            life.clear_worktree(true);
             outcome
         }
         Opened::Nobody => life.give_up(),
