@@ -38,10 +38,16 @@ complete -c sexton -n "__fish_sexton_needs_command" -f -a "wait" -d 'Block until
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "stop" -d 'End sessions, with every process of theirs'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "register" -d 'Track a process that something else started'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "finish" -d 'Record the end of a registered session'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "recover" -d 'Put everything in order after a crash'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "prune" -d 'Let old finished records go'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "forget" -d 'Settle sessions that nobody can judge, on your word'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "rescue" -d 'Find and bring back saved work'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "worktree" -d 'See and remove the worktrees that Sexton made'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "backup" -d 'Back the store up'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "restore" -d 'Bring the records of a backup back'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "migrate" -d 'Copy every record from one store to another'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "doctor" -d 'Check the store and its surroundings'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "metrics" -d 'Print numbers for Prometheus'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "backends" -d 'Show which backends are linked in'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "config" -d 'Show every setting and where it came from'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "trust" -d 'Allow this repository\'s .sexton.toml to set everything'
@@ -49,6 +55,8 @@ complete -c sexton -n "__fish_sexton_needs_command" -f -a "schema" -d 'Print the
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "completions" -d 'Print shell completions'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "demo" -d 'See the whole story on a throw-away state directory'
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l cwd -d 'Run it there instead of here' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l branch -d 'The branch to make for the worktree [default: sexton/<id>]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand run" -l base -d 'Where the branch begins [default: HEAD]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l env -d 'Add to its environment (repeatable)' -r
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l timeout -d 'End it after this long' -r
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l owner-pid -d 'The process whose death ends it' -r
@@ -68,6 +76,7 @@ complete -c sexton -n "__fish_sexton_using_subcommand run" -l state-dir -d 'Keep
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand run" -s d -l detach -d 'Return once it runs, and print its id'
+complete -c sexton -n "__fish_sexton_using_subcommand run" -s w -l worktree -d 'Give it a git worktree of its own'
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l split-output -d 'Keep standard error in a file of its own'
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l no-owner -d 'Let it live on, even when it is started inside another session'
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l json -d 'Print one JSON document on stdout'
@@ -134,6 +143,93 @@ complete -c sexton -n "__fish_sexton_using_subcommand finish" -l store -d 'Use t
 complete -c sexton -n "__fish_sexton_using_subcommand finish" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand finish" -l json -d 'Print one JSON document on stdout'
 complete -c sexton -n "__fish_sexton_using_subcommand finish" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l owner-pid -d 'Their new owner [default: the session around this command, else nobody]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l min-age -d 'Leave younger sessions alone [default: recover.min_age, 0s]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l stop-grace -d 'How long processes have before they are killed [default: stop.grace, 5s]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l stale -d 'Call dead sessions of this age abandoned [default: recover.stale, 30d]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l ttl -d 'Keep finished records for so long [default: retention.ttl, 7d]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l keep -d 'Keep so many finished records [default: retention.keep, 1000]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l dry-run -d 'Say what would be done, and change nothing'
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l adopt -d 'Take over sessions whose owner died, instead of ending them'
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l no-backup -d 'Do not back the store up before the first change'
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand recover" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand prune" -l ttl -d 'Keep finished records for so long [default: retention.ttl, 7d]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand prune" -l keep -d 'Keep so many of them [default: retention.keep, 1000]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand prune" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand prune" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand prune" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand prune" -l dry-run -d 'Say how many would go, and change nothing'
+complete -c sexton -n "__fish_sexton_using_subcommand prune" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand prune" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand forget" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand forget" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand forget" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand forget" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand forget" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -l repo -d 'Look in this repository as well' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -f -a "list" -d 'List the rescues there are'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -f -a "show" -d 'Show one, path by path'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -f -a "restore" -d 'Put one back: staged, unstaged and untracked as they were'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and not __fish_seen_subcommand_from list show restore drop" -f -a "drop" -d 'Let rescues go, for ever'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from list" -l repo -d 'Look in this repository as well' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from list" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from list" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from list" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from list" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from show" -l repo -d 'Look in this repository as well' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from show" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from show" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from show" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from show" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from restore" -l into -d 'Into this directory, which must be empty or not exist [default: where it was]' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from restore" -l repo -d 'Look in this repository as well' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from restore" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from restore" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from restore" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from restore" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from restore" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from drop" -l repo -d 'Look in this repository as well' -r -F
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from drop" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from drop" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from drop" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from drop" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand rescue; and __fish_seen_subcommand_from drop" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and not __fish_seen_subcommand_from list rm prune" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and not __fish_seen_subcommand_from list rm prune" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and not __fish_seen_subcommand_from list rm prune" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and not __fish_seen_subcommand_from list rm prune" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and not __fish_seen_subcommand_from list rm prune" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and not __fish_seen_subcommand_from list rm prune" -f -a "list" -d 'List the worktrees there are'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and not __fish_seen_subcommand_from list rm prune" -f -a "rm" -d 'Remove the worktrees of finished sessions; what is in them is rescued first'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and not __fish_seen_subcommand_from list rm prune" -f -a "prune" -d 'Remove the worktrees of finished sessions that hold nothing of their own'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from list" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from list" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from list" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from list" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from rm" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from rm" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from rm" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from rm" -l if-clean -d 'Only where there is nothing to rescue'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from rm" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -l dry-run -d 'Say which would go, and change nothing'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -s h -l help -d 'Print help'
 complete -c sexton -n "__fish_sexton_using_subcommand backup" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand backup" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand backup" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
@@ -158,6 +254,11 @@ complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l probe -d 'See p
 complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l repair -d 'Mend what can be mended'
 complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l json -d 'Print one JSON document on stdout'
 complete -c sexton -n "__fish_sexton_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand metrics" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand metrics" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand metrics" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand metrics" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand metrics" -s h -l help -d 'Print help'
 complete -c sexton -n "__fish_sexton_using_subcommand backends" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand backends" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand backends" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r

@@ -52,7 +52,7 @@ fn check_and_clear(yard: &Yard, call: &Call, marker: &Path, trial: &str) {
 
 /// Every how many-th system call is tried; every one with SEXTON_CRASH_STRIDE=1.
 fn stride() -> usize {
-    std::env::var("SEXTON_CRASH_STRIDE").ok().and_then(|stride| stride.parse().ok()).unwrap_or(4)
+    std::env::var("SEXTON_CRASH_STRIDE").ok().and_then(|stride| stride.parse().ok()).unwrap_or(2)
 }
 
 #[test]

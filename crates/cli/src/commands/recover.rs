@@ -150,6 +150,10 @@ fn where_the_work_is(session: &SessionReport) -> String {
     session.rescue_ref.clone().unwrap_or_default()
 }
 
+fn plural(count: usize, one: &'static str, many: &'static str) -> &'static str {
+    if count == 1 { one } else { many }
+}
+
 fn summary(report: &Report) -> String {
     let pruned = report.pruned.expired + report.pruned.over_limit;
     let strays = report.sessions.iter().filter(|session| session.cause == "stray").count();
@@ -157,12 +161,12 @@ fn summary(report: &Report) -> String {
         (report.orphans, "orphaned"),
         (report.ended, "ended"),
         (report.adopted, "adopted"),
-        (strays, "strays"),
+        (strays, plural(strays, "stray", "strays")),
         (report.worktrees.rescued, "rescued"),
-        (report.worktrees.removed, "worktrees removed"),
+        (report.worktrees.removed, plural(report.worktrees.removed, "worktree removed", "worktrees removed")),
         (report.unknown, "cannot be judged"),
         (report.failed, "failed"),
-        (pruned, "old records removed"),
+        (pruned, plural(pruned, "old record removed", "old records removed")),
     ];
     let told: Vec<_> = counts
         .iter()

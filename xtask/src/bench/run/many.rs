@@ -9,7 +9,7 @@ use crate::bench::measure::{Timing, output_of};
 use crate::bench::table::{Figure, Goal, Row};
 
 const SESSIONS: usize = 500;
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// What is set, and what the table calls it.
 const DURABILITIES: [(&str, &str); 2] =

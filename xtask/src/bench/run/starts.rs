@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::yard::{PATH, Yard};
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::measure::{Contender, in_turns, output_of};
+use crate::bench::measure::{Contender, in_turns, output_of, succeed};
 use crate::bench::pueue::Daemon;
 use crate::bench::table::{Figure, Goal, Row};
 
@@ -28,11 +28,11 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let mut bare = File::create(home("bare"))?;
     let contenders = [
         Contender::new(|| {
-            output_of(&mut setsid(&["true"]))?;
+            succeed(&mut setsid(&["true"]))?;
             bare.write_all(&RECORD)?;
             Ok(bare.sync_data()?)
         }),
-        Contender::new(|| output_of(&mut setsid(&["-f", "true"])).map(drop)),
+        Contender::program(setsid(&["-f", "true"])),
         one_session(&durable),
         one_session(&plain),
         one_session(&quick),
@@ -59,6 +59,8 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
 
 fn setsid(arguments: &[&str]) -> Command {
     let mut command = Command::new("setsid");
+    // No pipe: whoever reads one would wait for everybody who holds it, and not for the program alone.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.env_clear().env("PATH", PATH).args(arguments);
     command
 }

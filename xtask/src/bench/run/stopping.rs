@@ -1,5 +1,6 @@
 //! Stopping many that do not want to.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::yard::{Yard, pid_of, wait_until_stubborn};
@@ -28,8 +29,10 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     if records.len() != SESSIONS {
         return Err(format!("{} of {SESSIONS} sessions run", records.len()).into());
     }
+    let mut stop = yard.sexton(&["stop", "--all", "--grace", "1s"]);
+    stop.stdout(Stdio::null()).stderr(Stdio::null());
     let began = Instant::now();
-    succeed(yard.sexton(&["stop", "--all", "--grace", "1s"]).stdout(std::process::Stdio::null()))?;
+    succeed(&mut stop)?;
     let took = Figure::Once(began.elapsed());
     let what = format!("`sexton stop` of {SESSIONS} sessions that ignore SIGINT and SIGTERM, grace 1 s");
     Ok(vec![row(what, took, Figure::Once(LIMIT), Goal::Within)])
