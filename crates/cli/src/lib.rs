@@ -36,6 +36,12 @@ use args::Cli;
 use screen::Screen;
 use sexton_supervise::{is_shim, shim_main};
 
+/// musl's own allocator asks the kernel for memory, and gives it back, at nearly every turn; starting this
+/// program would be mostly that.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 /// The whole program: parses the arguments, runs the command, says what went wrong.
 pub fn main() -> ExitCode {
     // The shim is this same program; it parses no argument and has no runtime.
