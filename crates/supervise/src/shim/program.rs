@@ -65,6 +65,7 @@ impl Program {
     #[allow(unsafe_code, reason = "execve has no safe interface for a prepared environment")]
     pub(crate) fn execute(&self) -> i32 {
         let mut worst = libc::ENOENT;
+        let searched = self.candidates.len() > 1;
         let environment = self.environment.pointers.as_ptr();
         for candidate in &self.candidates {
             // SAFETY: every array ends with a null pointer, and every string lives in `self`.
@@ -79,12 +80,20 @@ impl Program {
             };
             match errno {
                 libc::ENOENT | libc::ENOTDIR => {}
+                // A folder of PATH that may not be entered says nothing about the program.
+                libc::EACCES if searched && !exists(&candidate.path) => {}
                 libc::EACCES => worst = errno,
                 other => return other,
             }
         }
         worst
     }
+}
+
+#[allow(unsafe_code, reason = "between fork and exec nothing may allocate")]
+fn exists(path: &CString) -> bool {
+    // SAFETY: the string ends with a NUL.
+    unsafe { libc::access(path.as_ptr(), libc::F_OK) == 0 }
 }
 
 fn last_errno() -> i32 {
