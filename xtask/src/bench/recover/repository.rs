@@ -48,6 +48,8 @@ impl Repository {
                 .env(format!("GIT_{role}_NAME"), "Bench")
                 .env(format!("GIT_{role}_EMAIL"), "bench@localhost");
         }
+        // Nothing goes on in the background of a measurement.
+        command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
         command.current_dir(directory).args(arguments);
         command
     }
