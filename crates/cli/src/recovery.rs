@@ -106,7 +106,7 @@ mod tests {
     fn yards_are_named_after_their_repository_and_never_shared() {
         let yards = Path::new("/state/worktrees");
         let one = default_yard(yards, Path::new("/src/parser"));
-        let other = default_yard(yards, Path::new("/work/parser"));
+        let other = default_yard(yards, Path::new("/home/parser"));
         assert!(one.file_name().unwrap().to_str().unwrap().starts_with("parser-"), "{one:?}");
         assert_ne!(one, other);
         let strange = default_yard(yards, Path::new("/src/..\n/\u{1b}[2J"));

@@ -9,18 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use support::strace::{Call, every_call_alone, kill_alone_at};
-use support::{Bystander, Yard, carriers, eventually, is_running};
-
-/// The processes that carry `variable`, a name and value, in their environment.
-fn processes_with(variable: &str) -> Vec<u64> {
-    let pids = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
-    pids.filter(|pid| {
-        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        is_running(*pid) && environ.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
-    })
-    .collect()
-}
+use support::{Bystander, Yard, carriers, eventually, is_running, processes_with};
 
 /// Either the command never ran and nothing says that it did, or the session is whole.
 fn check_and_clear(yard: &Yard, call: &Call, marker: &Path, trial: &str) {
