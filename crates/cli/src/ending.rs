@@ -1,11 +1,8 @@
-//! How sessions end, as commands tell it: exit codes, and ends that no store knows yet.
-
-use std::io;
+//! How sessions end, as commands tell it.
 
 use sexton_core::{Session, Status};
-use sexton_supervise::PendingExits;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Exit;
 
 /// What a signal adds to its number to become an exit code.
 const SIGNAL_BASE: i32 = 128;
@@ -19,28 +16,6 @@ pub fn exit_code(session: &Session) -> Exit {
     let exit = session.exit.as_ref();
     let code = exit.and_then(|exit| exit.code.or(exit.signal.map(|signal| SIGNAL_BASE + signal)));
     code.and_then(|code| u8::try_from(code).ok()).map_or(Exit::OWN_ERROR, Exit)
-}
-
-/// Shows in the records what exit files say that no store has been told yet.
-pub fn overlay_exits<'a>(
-    exits: &PendingExits,
-    sessions: impl IntoIterator<Item = &'a mut Session>,
-) -> Result<(), Failure> {
-    let unreadable = |error| Failure::new(format!("cannot read the exit files: {error}"));
-    let pending = exits.list().map_err(unreadable)?;
-    if pending.is_empty() {
-        return Ok(());
-    }
-    for session in sessions.into_iter().filter(|session| pending.contains(&session.id)) {
-        match exits.load(&session.id) {
-            Ok(Some(exit)) => drop(exit.apply(session)),
-            Ok(None) => {}
-            // Its record stands as it is; one damaged witness hides nothing else.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
-            Err(error) => return Err(unreadable(error)),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use sexton_core::plugin::PluginError;
 use sexton_core::recover::RecoverError;
 use sexton_core::session::FindError;
 use sexton_core::{ProbeError, StoreError, WorktreeError};
-use sexton_supervise::StopError;
+use sexton_embed::HouseError;
+use sexton_supervise::{StartError, StopError};
 
 /// An exit code. Those of the contract have names; `run` and `wait` also pass on their command's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +98,34 @@ pub fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     message.replace('\n', " ")
+}
+
+impl From<HouseError> for Failure {
+    fn from(error: HouseError) -> Failure {
+        match error {
+            HouseError::Config(error) => error.into(),
+            HouseError::Plugin(error) => error.into(),
+            HouseError::Store(error) | HouseError::Start(StartError::Store(error)) => error.into(),
+            HouseError::Probe(error) => error.into(),
+            HouseError::Worktree(error) => error.into(),
+            HouseError::Recover(error) => error.into(),
+            HouseError::Find(error) => error.into(),
+            HouseError::Stop(error) => error.into(),
+            HouseError::UnsafeStateDir { what, cure } => Failure::new(what).hint(cure),
+            HouseError::BadRequest(what) => Failure::usage(what),
+            HouseError::StateDir { .. } => Failure::of(
+                Exit::FAILED,
+                &error,
+                Some("give `--state-dir` (or SEXTON_STATE_DIR) a directory that you can write"),
+            ),
+            HouseError::NoCleaner => Failure::of(
+                Exit::FAILED,
+                &error,
+                Some("build it with the feature `worktree-git`; `sexton backends` shows what is linked in"),
+            ),
+            other => Failure::of(Exit::FAILED, &other, None),
+        }
+    }
 }
 
 impl From<RecoverError> for Failure {

@@ -10,8 +10,8 @@ use sexton_core::store::{Access, Damage};
 use crate::backups::find_backups;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::recovery::remember_gap;
-use crate::state_dir::{find_danger, require_state_dir};
+use sexton_embed::remember_gap;
+use sexton_embed::{find_danger, require_state_dir};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ pub fn check_filesystem(_: &Context<'_>) -> Option<Finding> {
 pub async fn check_store(context: &Context<'_>) -> Vec<Finding> {
     let store = match context.open_store_as_it_is(Access::Read) {
         Ok(store) => store,
-        Err(failure) => return vec![of_failure("store", &failure)],
+        Err(error) => return vec![of_failure("store", &error.into())],
     };
     let info = store.describe();
     let report = match store.check().await {
@@ -236,7 +236,7 @@ pub async fn check_clock(context: &Context<'_>) -> Option<Finding> {
 pub fn check_probe(context: &Context<'_>) -> Finding {
     let probe = match context.open_probe() {
         Ok(probe) => probe,
-        Err(failure) => return of_failure("probe", &failure),
+        Err(error) => return of_failure("probe", &error.into()),
     };
     let can = probe.capabilities();
     let promise = |held: bool, strong: &'static str, weak: &'static str| if held { strong } else { weak };

@@ -14,17 +14,13 @@ mod context;
 mod ending;
 mod failure;
 mod findings;
-mod host;
 mod labels;
 mod layers;
 mod outputs;
 mod owner;
-mod planting;
 mod probing;
-mod recovery;
 mod screen;
 mod signal;
-mod state_dir;
 mod trust;
 mod yard_findings;
 

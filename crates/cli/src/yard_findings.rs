@@ -14,7 +14,6 @@ use sexton_supervise::SessionDir;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::findings::{Finding, Severity};
-use crate::recovery::Tools;
 
 /// Ends that no store has yet, and exit files that cannot be read.
 pub fn check_exit_files(context: &Context<'_>) -> Vec<Finding> {
@@ -49,7 +48,7 @@ pub async fn check_worktrees(context: &mut Context<'_>) -> Result<Vec<Finding>, 
         }
         None => Finding::new(Severity::Notice, "worktrees", "this build knows nothing of worktrees"),
     }];
-    let tools = Tools::for_reading(context)?;
+    let tools = context.tools_for_reading()?;
     for session in tools.store.list(&Query::all().with_statuses([Status::CleanupFailed])).await?.sessions {
         let why = session.recovery.and_then(|recovery| recovery.error).unwrap_or_default();
         let what = format!("session {} could not be cleaned up: {why}", session.id);
@@ -67,7 +66,7 @@ pub async fn check_worktrees(context: &mut Context<'_>) -> Result<Vec<Finding>, 
 /// Commits waiting ends, and saves and removes strays. Opening the store for writing does the first.
 pub async fn repair_yard(context: &mut Context<'_>) -> Result<Vec<Finding>, Failure> {
     let waiting = context.pending_exits().list().unwrap_or_default().len();
-    let tools = Tools::for_writing(context)?;
+    let tools = context.tools_for_writing()?;
     let committed = waiting.saturating_sub(context.pending_exits().list().unwrap_or_default().len());
     let mut findings = Vec::new();
     if committed > 0 {
@@ -102,7 +101,7 @@ pub async fn repair_yard(context: &mut Context<'_>) -> Result<Vec<Finding>, Fail
 
 /// Log directories without a record.
 pub async fn check_logs(context: &mut Context<'_>) -> Result<Option<Finding>, Failure> {
-    let tools = Tools::for_reading(context)?;
+    let tools = context.tools_for_reading()?;
     let logs = stray_logs(&tools, context).await?;
     if logs.is_empty() {
         return Ok(None);
@@ -112,7 +111,10 @@ pub async fn check_logs(context: &mut Context<'_>) -> Result<Option<Finding>, Fa
 }
 
 /// Log directories with this store's mark and no record, old enough to be nobody's.
-async fn stray_logs(tools: &Tools, context: &Context<'_>) -> Result<Vec<sexton_core::SessionId>, Failure> {
+async fn stray_logs(
+    tools: &sexton_embed::Tools,
+    context: &Context<'_>,
+) -> Result<Vec<sexton_core::SessionId>, Failure> {
     let info = tools.store.describe();
     let unreadable = |error| Failure::new(format!("cannot list the logs: {error}"));
     let (Some(uuid), true) = (&info.uuid, tools.store.damage().is_empty()) else { return Ok(Vec::new()) };

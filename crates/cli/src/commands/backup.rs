@@ -12,7 +12,7 @@ use crate::backups::find_backups;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::screen::{Column, Table};
-use crate::state_dir::require_state_dir;
+use sexton_embed::require_state_dir;
 
 /// Back the store up. A backup is read back before it counts.
 #[derive(Args)]

@@ -7,9 +7,9 @@ use sexton_core::store::update_session;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::host::this_host;
 use crate::probing::{Observed, observe};
 use crate::signal::parse_signal;
+use sexton_embed::this_host;
 
 /// Record the end of a registered session.
 #[derive(Args)]

@@ -6,7 +6,6 @@ use sexton_core::session::find_session;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::recovery::Tools;
 
 /// Settle sessions that nobody can judge, on your word that they are gone.
 ///
@@ -23,7 +22,7 @@ pub struct ForgetArgs {
 
 /// Forgets each of them.
 pub async fn run(args: &ForgetArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let tools = Tools::for_writing(context)?;
+    let tools = context.tools_for_writing()?;
     let mut ids = Vec::new();
     for name in &args.sessions {
         let id = find_session(tools.store.as_ref(), name).await?.id;

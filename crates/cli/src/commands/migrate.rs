@@ -7,7 +7,7 @@ use sexton_core::{Batch, Query, Session, Store, StoreError};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::state_dir::require_state_dir;
+use sexton_embed::require_state_dir;
 
 /// Copy every record from one store to another. Running it twice adds nothing.
 #[derive(Args)]

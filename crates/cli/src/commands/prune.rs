@@ -9,7 +9,6 @@ use sexton_core::recover::{Retention, prune};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::recovery::Tools;
 use crate::screen::Bar;
 
 /// Let old finished records go, with their logs. Never one whose worktree is still there.
@@ -32,7 +31,7 @@ pub struct PruneArgs {
 
 /// Prunes, and says what went.
 pub async fn run(args: &PruneArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let tools = if args.dry_run { Tools::for_reading(context)? } else { Tools::for_writing(context)? };
+    let tools = if args.dry_run { context.tools_for_reading()? } else { context.tools_for_writing()? };
     let mut retention = Retention::from_config(&context.config);
     retention.ttl = args.ttl.unwrap_or(retention.ttl);
     retention.keep = args.keep.unwrap_or(retention.keep);

@@ -12,11 +12,11 @@ use sexton_durable::MarkFile;
 use sexton_supervise::LogFollower;
 
 use crate::context::Context;
-use crate::ending::overlay_exits;
 use crate::failure::{Exit, Failure};
-use crate::host::this_host;
 use crate::probing::{Observed, observe};
 use crate::screen::{Cell, Column, Table, Tone};
+use sexton_embed::overlay_exits;
+use sexton_embed::this_host;
 
 /// List sessions.
 #[derive(Args)]

@@ -9,9 +9,9 @@ use sexton_core::session::WorktreeOutcome;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::owner::{find_enclosing_owner, require_owner};
-use crate::recovery::Tools;
+use crate::owner::find_enclosing_owner;
 use crate::screen::{Bar, Cell, Column, Screen, Table, Tone};
+use sexton_embed::require_owner;
 
 /// Put everything in order: end orphans, rescue their work, clean their worktrees, let old records go.
 ///
@@ -56,7 +56,7 @@ pub struct RecoverArgs {
 
 /// Recovers, and tells.
 pub async fn run(args: &RecoverArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let tools = if args.dry_run { Tools::for_reading(context)? } else { Tools::for_writing(context)? };
+    let tools = if args.dry_run { context.tools_for_reading()? } else { context.tools_for_writing()? };
     let mut policy = Policy::from_config(&context.config);
     policy.dry_run = args.dry_run;
     policy.backup = !args.no_backup;

@@ -11,9 +11,9 @@ use sexton_core::{Batch, ProbeError, ProcessProbe, Query, Session, SessionId, St
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::host::this_host;
-use crate::labels::Labels;
-use crate::owner::require_owner;
+use crate::labels::LabelArgs;
+use sexton_embed::this_host;
+use sexton_embed::{Labels, require_owner};
 
 /// Track a process that something else started; prints the session's id.
 #[derive(Args)]
@@ -32,13 +32,13 @@ pub struct RegisterArgs {
     #[arg(long, value_name = "PID")]
     owner_pid: Option<u32>,
     #[command(flatten)]
-    labels: Labels,
+    labels: LabelArgs,
 }
 
 /// Records the process, once it is clear which one it is and that it may be tracked.
 pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let mut session = Session::new(SessionId::random(), this_host(), context.now);
-    args.labels.apply(&mut session)?;
+    Labels::from(args.labels).apply(&mut session, context.now)?;
     let probe = context.open_probe()?;
     let details = require_trackable(probe.as_ref(), args.pid).await?;
     session.status = Status::Running;

@@ -11,8 +11,8 @@ use sexton_core::{Query, SessionId, Store, WorktreeCleaner};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::recovery::{Tools, default_yard};
 use crate::screen::{Column, Table};
+use sexton_embed::{Tools, default_yard};
 
 /// Find and bring back the work that was saved from removed worktrees.
 ///
@@ -63,7 +63,7 @@ enum Action {
 
 /// Does what was asked.
 pub async fn run(args: &RescueArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let tools = Tools::for_reading(context)?;
+    let tools = context.tools_for_reading()?;
     let cleaner = tools.require_cleaner()?;
     let rescues = Rescues::find(args.repo.as_deref(), tools.store.as_ref(), cleaner).await?;
     match &args.action {

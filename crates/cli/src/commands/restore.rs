@@ -7,8 +7,8 @@ use sexton_core::store::Access;
 use crate::backups::require_backup;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::recovery::remember_gap;
-use crate::state_dir::require_state_dir;
+use sexton_embed::remember_gap;
+use sexton_embed::require_state_dir;
 
 /// Bring the records of a backup back. Sessions that are not finished keep their present records.
 #[derive(Args)]

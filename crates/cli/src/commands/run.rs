@@ -2,8 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -13,21 +12,17 @@ use sexton_core::config::{ByteSize, SettingValue};
 use sexton_core::duration::parse_duration;
 use sexton_core::probe::{COOKIE, Group};
 use sexton_core::session::OnOwnerDeath;
-use sexton_core::store::{Access, Durability};
-use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId};
-use sexton_supervise::{
-    Plan, SessionDir, Shim, SignalPipe, StartError, Started, Watched, Woken, start, watch_process,
-};
+use sexton_core::store::Access;
+use sexton_core::{ProcessProbe, Session, WorktreeError};
+use sexton_embed::{HouseError, Input, NotStarted, OwnerWish, Request, Running, Wish, overlay_exits};
+use sexton_supervise::{SignalPipe, Watched, Woken, watch_process};
 
 use crate::context::Context;
-use crate::ending::{exit_code, overlay_exits};
+use crate::ending::exit_code;
 use crate::failure::{Exit, Failure};
-use crate::host::this_host;
-use crate::labels::Labels;
+use crate::labels::LabelArgs;
 use crate::outputs::Outputs;
-use crate::owner::{find_enclosing_owner, require_owner};
-use crate::planting::{Wish, plant};
-use crate::recovery::now;
+use crate::owner::warn_of_cookie;
 
 /// Start a session.
 #[derive(Args)]
@@ -82,7 +77,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "COMMAND")]
     notify: Option<OsString>,
     #[command(flatten)]
-    labels: Labels,
+    labels: LabelArgs,
     /// What to run
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -123,164 +118,79 @@ fn parse_size(text: &str) -> Result<u64, String> {
 /// Starts the session, and in the foreground stays with it.
 pub async fn run(args: RunArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let detach = args.detach;
-    let id = SessionId::random();
-    // Before anything is looked at: it takes longest, and does nothing until it is told what.
-    let stdin = if detach { Stdio::null() } else { Stdio::inherit() };
-    let shim = Shim::execute(&id, stdin).map_err(|error| Failure::new(crate::failure::chain(&error)))?;
-    let probe = context.open_probe()?;
-    let wish = args.worktree.then(|| Wish { branch: args.branch.clone(), base: args.base.clone() });
-    let (session, plan) = prepare(args, id, probe.as_ref(), context).await?;
-    let started = match wish {
-        None => start(context.writable_store()?, session, &plan, shim, now).await,
-        Some(wish) => return run_planted(wish, session, plan, shim, detach, probe.as_ref(), context).await,
+    let program = args.command.first().cloned().unwrap_or_default();
+    let running = match context.start(args.into()).await {
+        Ok(running) => running,
+        Err(error) => return not_started(error, &program, context).await,
     };
-    let started = match started {
-        Ok(started) => started,
-        Err(error) => return not_started(error, &plan, context).await,
-    };
-    go_on(started, detach, probe.as_ref(), context).await
-}
-
-/// Starts the session in a worktree of its own.
-async fn run_planted(
-    wish: Wish,
-    session: Session,
-    mut plan: Plan,
-    shim: Shim,
-    detach: bool,
-    probe: &dyn ProcessProbe,
-    context: &mut Context<'_>,
-) -> Result<Exit, Failure> {
-    let directory = plan.cwd.as_path().to_owned();
-    let (store, session, remains) = plant(wish, session, &directory, probe, context).await?.into_parts();
-    plan.worktree = true;
-    plan.cwd = session.cwd.clone().unwrap_or(plan.cwd);
-    match start(|| Ok(store), session, &plan, shim, now).await {
-        Ok(started) => go_on(started, detach, probe, context).await,
-        Err(error) => {
-            let store = context.open_for_writing()?;
-            remains.uproot(store.as_ref(), probe).await?;
-            not_started(error, &plan, context).await
-        }
+    if let Some(id) = &running.ignored_cookie {
+        warn_of_cookie(id, context.screen);
     }
-}
-
-async fn go_on(
-    started: Started,
-    detach: bool,
-    probe: &dyn ProcessProbe,
-    context: &mut Context<'_>,
-) -> Result<Exit, Failure> {
     if detach {
-        return report_detached(&started.session, context);
+        return report_detached(&running.session, context);
     }
     // Only now: until here a signal ends this process, and with its owner the session.
     let signals = take_signals()?;
-    stay_with(started, &signals, probe, context).await
+    stay_with(running, &signals, context).await
 }
 
-async fn prepare(
-    args: RunArgs,
-    id: SessionId,
-    probe: &dyn ProcessProbe,
-    context: &Context<'_>,
-) -> Result<(Session, Plan), Failure> {
-    let mut session = Session::new(id, this_host(), context.now);
-    args.labels.apply(&mut session)?;
-    let cwd = require_directory(args.cwd.as_deref())?;
-    session.owner = find_owner(args.owner_pid, args.no_owner, args.detach, probe, context).await?;
-    session.on_owner_death = match args.on_owner_death {
-        WhenOwnerDies::End => OnOwnerDeath::End,
-        WhenOwnerDies::Keep => OnOwnerDeath::Keep,
-    };
-    session.command = args.command.into_iter().map(OsText::from).collect();
-    session.cwd = Some(cwd.clone());
-    session.probe = Some(probe.name().to_owned());
-    let config = &context.config;
-    let directory = SessionDir::of(context.state_dir(), &session.id);
-    let notify = args.notify.or_else(|| config.notify_command.value.0.clone().map(OsString::from));
-    let plan = Plan {
-        session: session.id.clone(),
-        store_url: context.absolute_store_url()?,
-        power_safe: config.durability.value == Durability::Power,
-        probe: probe.name().to_owned(),
-        state_dir: context.state_dir().to_owned(),
-        command: session.command.clone(),
-        env: args.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        cwd,
-        log_path: directory.log_path().into(),
-        stderr_path: args.split_output.then(|| directory.stderr_path().into()),
-        log_max_bytes: config.log_max_bytes.value.0.map(|size| size.0),
-        owner: session.owner.clone(),
-        on_owner_death: session.on_owner_death,
-        owner_grace: config.owner_grace.value,
-        stop_grace: config.stop_grace.value,
-        timeout: args.timeout,
-        worktree: false,
-        watch: None,
-        notify: notify.map(OsText::from),
-        containment: config.contain.value,
-        memory_max: args.memory_max,
-        pids_max: args.pids_max,
-    };
-    Ok((session, plan))
-}
-
-fn require_directory(asked: Option<&Path>) -> Result<OsText, Failure> {
-    let failed = |path: &Path, error| Failure::new(format!("cannot run in {}: {error}", path.display()));
-    let Some(asked) = asked else {
-        let here = std::env::current_dir().map_err(|error| failed(Path::new("."), error))?;
-        return Ok(here.into());
-    };
-    let directory = asked.canonicalize().map_err(|error| failed(asked, error))?;
-    if !directory.is_dir() {
-        return Err(Failure::new(format!("cannot run in {}: it is not a directory", asked.display())));
-    }
-    Ok(directory.into())
-}
-
-/// Foreground sessions are owned by this process, unless somebody else is named; detached ones by the
-/// session they are started in, if there is one.
-async fn find_owner(
-    owner_pid: Option<u32>,
-    no_owner: bool,
-    detach: bool,
-    probe: &dyn ProcessProbe,
-    context: &Context<'_>,
-) -> Result<Option<ProcessIdentity>, Failure> {
-    match owner_pid {
-        Some(pid) => Ok(Some(require_owner(probe, pid).await?)),
-        None if no_owner => Ok(None),
-        None if detach => find_enclosing_owner(probe, context).await,
-        None => Ok(Some(probe.identify(std::process::id()).await?)),
+impl From<RunArgs> for Request {
+    fn from(args: RunArgs) -> Request {
+        Request {
+            cwd: args.cwd,
+            env: args.env,
+            labels: args.labels.into(),
+            worktree: args.worktree.then_some(Wish { branch: args.branch, base: args.base }),
+            // Foreground sessions are owned by this process, unless somebody else is named; detached ones
+            // by the session they are started in, if there is one.
+            owner: match args.owner_pid {
+                Some(pid) => OwnerWish::Process(pid),
+                None if args.no_owner => OwnerWish::Nobody,
+                None if args.detach => OwnerWish::Enclosing,
+                None => OwnerWish::Me,
+            },
+            on_owner_death: match args.on_owner_death {
+                WhenOwnerDies::End => OnOwnerDeath::End,
+                WhenOwnerDies::Keep => OnOwnerDeath::Keep,
+            },
+            input: if args.detach { Input::Nothing } else { Input::Inherited },
+            split_output: args.split_output,
+            timeout: args.timeout,
+            memory_max: args.memory_max,
+            pids_max: args.pids_max,
+            notify: args.notify,
+            ..Request::new(args.command)
+        }
     }
 }
 
 /// Says why nothing runs. A script gets the record of a command that could not be executed, too.
-async fn not_started(error: StartError, plan: &Plan, context: &Context<'_>) -> Result<Exit, Failure> {
-    if context.screen.json && matches!(error, StartError::NotExecuted { .. }) {
+async fn not_started(failed: NotStarted, program: &OsStr, context: &Context<'_>) -> Result<Exit, Failure> {
+    let Some(errno) = failed.exec_errno() else {
+        let no_repository = matches!(failed.error, HouseError::Worktree(WorktreeError::NoRepository { .. }));
+        let failure = Failure::from(failed.error);
+        return Err(match no_repository {
+            true => failure.hint("--worktree needs a git repository; `--cwd DIR` names one elsewhere"),
+            false => failure,
+        });
+    };
+    if context.screen.json {
         let store = context.open_store_as_it_is(Access::Read)?;
-        if let Some(failed) = store.load(&plan.session).await? {
-            context.screen.document(&failed)?;
+        if let Some(record) = store.load(&failed.id).await? {
+            context.screen.document(&record)?;
         }
     }
-    Err(start_failure(error, plan))
+    Err(exec_failure(errno, program))
 }
 
 /// A command that could not be executed exits as a shell would have it: 127 where there is none, 126
 /// where it may not be executed.
-fn start_failure(error: StartError, plan: &Plan) -> Failure {
-    let program = plan.command.first().map(|word| word.display().to_string()).unwrap_or_default();
-    match error {
-        StartError::NotExecuted { errno, .. } => {
-            let missing = errno == rustix::io::Errno::NOENT.raw_os_error();
-            let why = std::io::Error::from_raw_os_error(errno);
-            let failure = Failure::new(format!("cannot execute `{}`: {why}", program.escape_debug()));
-            Failure { exit: Exit(if missing { 127 } else { 126 }), ..failure }
-        }
-        StartError::Store(error) => error.into(),
-        other => Failure::new(crate::failure::chain(&other)),
-    }
+fn exec_failure(errno: i32, program: &OsStr) -> Failure {
+    let missing = errno == rustix::io::Errno::NOENT.raw_os_error();
+    let why = std::io::Error::from_raw_os_error(errno);
+    let program = program.display().to_string();
+    let failure = Failure::new(format!("cannot execute `{}`: {why}", program.escape_debug()));
+    Failure { exit: Exit(if missing { 127 } else { 126 }), ..failure }
 }
 
 fn report_detached(session: &Session, context: &Context<'_>) -> Result<Exit, Failure> {
@@ -300,12 +210,13 @@ fn take_signals() -> Result<SignalPipe, Failure> {
 
 /// Shows the output until the session has ended, passing signals on.
 async fn stay_with(
-    mut started: Started,
+    mut running: Running,
     signals: &SignalPipe,
-    probe: &dyn ProcessProbe,
     context: &mut Context<'_>,
 ) -> Result<Exit, Failure> {
-    let session = &started.session;
+    let probe = context.open_probe()?;
+    let probe = probe.as_ref();
+    let session = &running.session;
     let log = session.log.as_ref().ok_or_else(|| Failure::new("the session has no log"))?;
     let mut outputs = Outputs::of(log)?;
     let follower = outputs.follower()?;
@@ -329,10 +240,10 @@ async fn stay_with(
             }
         }
     }
-    started.shim.wait().map_err(waiting)?;
+    running.shim.wait().map_err(waiting)?;
     // Nobody is left to pass a signal on to: whoever insists does not want to see the rest.
     show_output(&mut outputs, signals, context)?;
-    let ended = load_ended(&started.session, context).await?;
+    let ended = load_ended(&running.session, context).await?;
     if context.screen.json {
         context.screen.document(&ended)?;
     }

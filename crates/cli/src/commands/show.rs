@@ -8,12 +8,12 @@ use sexton_core::{ProcessIdentity, Session, Time};
 
 use super::ps::command_line;
 use crate::context::Context;
-use crate::ending::overlay_exits;
 use crate::failure::{Exit, Failure};
-use crate::host::this_host;
 use crate::probing::{Observed, observe};
 use crate::screen::Tone;
 use crate::signal::signal_name;
+use sexton_embed::overlay_exits;
+use sexton_embed::this_host;
 
 /// Show one record, whole.
 #[derive(Args)]

@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use jiff::Timestamp;
-use rustix::process::Signal;
 use serde_json::json;
 use sexton_core::duration::parse_duration;
 use sexton_core::session::find_session;
 use sexton_core::{Query, SessionId, Store};
-use sexton_supervise::{StopPolicy, Stopped, stop_sessions};
+use sexton_embed::{stop_policy, this_host};
+use sexton_supervise::Stopped;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::host::this_host;
 use crate::signal::parse_signal;
 
 /// End sessions, with every process of theirs; return when they are gone.
@@ -42,9 +40,6 @@ pub struct StopArgs {
     signal: Option<i32>,
 }
 
-/// How long to wait, after SIGKILL, for the kernel to let go of a process.
-const KILL_WAIT: Duration = Duration::from_secs(5);
-
 /// Stops the sessions.
 pub async fn run(args: &StopArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let store = context.open_for_writing()?;
@@ -53,18 +48,10 @@ pub async fn run(args: &StopArgs, context: &mut Context<'_>) -> Result<Exit, Fai
         context.screen.note("no session is running");
     }
     let probe = context.open_probe()?;
-    let policy = StopPolicy {
-        grace: if args.force {
-            Duration::ZERO
-        } else {
-            args.grace.unwrap_or(context.config.stop_grace.value)
-        },
-        first_signal: args.signal.unwrap_or(Signal::INT.as_raw()),
-        kill_wait: KILL_WAIT,
-    };
-    let exits = context.pending_exits();
-    let clock = || Timestamp::now().into();
-    let stopped = stop_sessions(store.as_ref(), probe.as_ref(), &exits, &ids, &policy, clock).await?;
+    let grace = args.grace.unwrap_or(context.config.stop_grace.value);
+    let mut policy = stop_policy(if args.force { Duration::ZERO } else { grace });
+    policy.first_signal = args.signal.unwrap_or(policy.first_signal);
+    let stopped = context.stop(store.as_ref(), probe.as_ref(), &ids, &policy).await?;
     report(&stopped, context)
 }
 

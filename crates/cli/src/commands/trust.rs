@@ -5,8 +5,8 @@ use clap::Args;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::layers::{REPO_FILE, load_repo_file};
-use crate::state_dir::require_state_dir;
 use crate::trust;
+use sexton_embed::require_state_dir;
 
 /// Allow this repository's .sexton.toml to set everything: the store, the state directory, commands.
 /// Remembered by content; a file that changes has to be trusted again.

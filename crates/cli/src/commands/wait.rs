@@ -5,12 +5,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use sexton_core::duration::parse_duration;
 use sexton_core::session::find_session;
-use sexton_core::{ProcessProbe, Session, Store};
-use sexton_supervise::wait_for_all;
 
-use super::logs::watch_session;
 use crate::context::Context;
-use crate::ending::{exit_code, overlay_exits};
+use crate::ending::exit_code;
 use crate::failure::{Exit, Failure};
 
 /// Block until sessions end. Exits with the command's code; of several, with the first that is not 0.
@@ -41,7 +38,7 @@ pub async fn run(args: &WaitArgs, context: &mut Context<'_>) -> Result<Exit, Fai
     let mut in_time = true;
     for session in sessions {
         let (session, has_ended) =
-            wait_for_end(session, store.as_ref(), probe.as_ref(), until, context).await?;
+            context.wait_for_end(session, store.as_ref(), probe.as_ref(), until).await?;
         in_time &= has_ended;
         ended.push(session);
     }
@@ -53,25 +50,4 @@ pub async fn run(args: &WaitArgs, context: &mut Context<'_>) -> Result<Exit, Fai
         return Ok(Exit::TIMED_OUT);
     }
     Ok(ended.iter().map(exit_code).find(|exit| *exit != Exit::DONE).unwrap_or(Exit::DONE))
-}
-
-/// The record of the session once nobody is left who could end it, or as it stands when the time is up.
-/// Says which.
-async fn wait_for_end(
-    mut session: Session,
-    store: &dyn Store,
-    probe: &dyn ProcessProbe,
-    until: Option<Instant>,
-    context: &Context<'_>,
-) -> Result<(Session, bool), Failure> {
-    loop {
-        overlay_exits(&context.pending_exits(), [&mut session])?;
-        let Some(watch) = watch_session(probe, &session) else { return Ok((session, true)) };
-        let ended = wait_for_all(&[watch], until)
-            .map_err(|error| Failure::new(format!("cannot wait for session {}: {error}", session.id)))?;
-        if !ended {
-            return Ok((session, false));
-        }
-        session = store.load(&session.id).await?.unwrap_or(session);
-    }
 }

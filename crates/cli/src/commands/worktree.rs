@@ -3,15 +3,14 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 use sexton_core::recover::Ground;
-use sexton_core::session::{Recovery, WorktreeOutcome, find_session};
-use sexton_core::store::update_session;
-use sexton_core::worktree::{Inspection, Plot, Removal};
-use sexton_core::{ProcessProbe, Query, Session, Store, WorktreeCleaner};
+use sexton_core::session::{WorktreeOutcome, find_session};
+use sexton_core::worktree::{Inspection, Plot};
+use sexton_core::{Query, Session, WorktreeCleaner};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::recovery::{Tools, now};
 use crate::screen::{Cell, Column, Table, Tone};
+use sexton_embed::{Gone, remove_worktree};
 
 /// See and remove the worktrees that Sexton made.
 #[derive(Args)]
@@ -81,7 +80,7 @@ async fn find_worktrees(ground: &Ground<'_>, cleaner: &dyn WorktreeCleaner) -> R
 }
 
 async fn list(context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let tools = Tools::for_reading(context)?;
+    let tools = context.tools_for_reading()?;
     let found = find_worktrees(&tools.ground(), tools.require_cleaner()?).await?;
     if context.screen.json {
         let documents: Vec<_> = found.iter().map(document).collect();
@@ -149,7 +148,7 @@ fn document(found: &Found) -> serde_json::Value {
 }
 
 async fn remove(names: &[String], if_clean: bool, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let tools = Tools::for_writing(context)?;
+    let tools = context.tools_for_writing()?;
     let ground = tools.ground();
     let cleaner = tools.require_cleaner()?;
     let store = ground.store.describe().uuid.unwrap_or_default();
@@ -166,7 +165,7 @@ async fn remove(names: &[String], if_clean: bool, context: &mut Context<'_>) -> 
     }
     let mut outcomes = Vec::new();
     for (session, plot) in &plots {
-        let outcome = remove_one(ground.store, ground.probe, cleaner, session, plot, if_clean).await?;
+        let outcome = remove_worktree(ground.store, ground.probe, cleaner, session, plot, if_clean).await?;
         tell(&outcome, session, context);
         outcomes.push((session, outcome));
     }
@@ -183,59 +182,6 @@ async fn remove(names: &[String], if_clean: bool, context: &mut Context<'_>) -> 
     }
     let whole = outcomes.iter().all(|(_, outcome)| outcome.kept.is_none() || if_clean);
     Ok(if whole { Exit::DONE } else { Exit::PARTLY_DONE })
-}
-
-/// What became of a worktree that was to go.
-pub struct Gone {
-    /// Whether it went now.
-    removed: bool,
-    /// Where its work is.
-    rescue_ref: Option<String>,
-    /// Why it stays.
-    kept: Option<String>,
-}
-
-/// Saves and removes one worktree, and says so in its record.
-pub async fn remove_one(
-    store: &dyn Store,
-    probe: &dyn ProcessProbe,
-    cleaner: &dyn WorktreeCleaner,
-    session: &Session,
-    plot: &Plot,
-    if_clean: bool,
-) -> Result<Gone, Failure> {
-    let kept = |why: String| Gone { removed: false, rescue_ref: None, kept: Some(why) };
-    match cleaner.inspect(plot).await? {
-        Inspection::Absent => return Ok(Gone { removed: false, rescue_ref: None, kept: None }),
-        Inspection::Foreign(why) => return Ok(kept(why)),
-        Inspection::Present { dirty, own_commits } if if_clean && (dirty || own_commits > 0) => {
-            return Ok(kept("it holds work".to_owned()));
-        }
-        Inspection::Present { .. } => {}
-    }
-    let rescued = cleaner.rescue(plot, now()).await?;
-    let rescue_ref = rescued.saved.as_ref().map(|rescue| rescue.reference.clone());
-    if let Removal::Kept(why) = cleaner.remove(plot, &rescued, probe).await? {
-        return Ok(Gone { rescue_ref, ..kept(why) });
-    }
-    let saved = rescue_ref.clone();
-    update_session(store, &session.id, move |session| {
-        let earlier = session.recovery.take();
-        let recovery = earlier.unwrap_or_else(|| Recovery {
-            cause: "worktree_removed".to_owned(),
-            evidence: None,
-            rescue_ref: None,
-            worktree: None,
-            error: None,
-            extra: serde_json::Map::new(),
-        });
-        let rescue_ref = saved.clone().or(recovery.rescue_ref);
-        let worktree = Some(WorktreeOutcome::Removed);
-        session.recovery = Some(Recovery { rescue_ref, worktree, error: None, ..recovery });
-        true
-    })
-    .await?;
-    Ok(Gone { removed: true, rescue_ref, kept: None })
 }
 
 fn tell(outcome: &Gone, session: &Session, context: &Context<'_>) {
@@ -263,7 +209,7 @@ async fn sweep(
 }
 
 async fn prune(dry_run: bool, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let tools = if dry_run { Tools::for_reading(context)? } else { Tools::for_writing(context)? };
+    let tools = if dry_run { context.tools_for_reading()? } else { context.tools_for_writing()? };
     let ground = tools.ground();
     let cleaner = tools.require_cleaner()?;
     let found = find_worktrees(&ground, cleaner).await?;
@@ -273,7 +219,9 @@ async fn prune(dry_run: bool, context: &mut Context<'_>) -> Result<Exit, Failure
     let mut removed = Vec::new();
     for one in &due {
         let gone = dry_run
-            || remove_one(ground.store, ground.probe, cleaner, &one.session, &one.plot, true).await?.removed;
+            || remove_worktree(ground.store, ground.probe, cleaner, &one.session, &one.plot, true)
+                .await?
+                .removed;
         if gone {
             removed.push(one.session.id.clone());
         }

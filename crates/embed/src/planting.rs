@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use sexton_core::session::{Exit as SessionExit, ExitReason, Worktree};
 use sexton_core::store::update_session;
 use sexton_core::worktree::{Inspection, Plot, StartPoint};
-use sexton_core::{Batch, OsText, ProcessProbe, Session, Status, Store, WorktreeCleaner, WorktreeError};
+use sexton_core::{Batch, OsText, ProcessProbe, Session, Status, Store, WorktreeCleaner};
 use sexton_durable::create_private_dir;
 
-use crate::commands::worktree::remove_one;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::recovery::{default_yard, no_cleaner, now};
+use crate::error::HouseError;
+use crate::house::House;
+use crate::recovery::{default_yard, now};
+use crate::removal::remove_worktree;
 
-/// What the user asked for.
+/// Which worktree is wished for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// The branch to make; named after the session without one.
     pub branch: Option<String>,
@@ -22,7 +23,7 @@ pub struct Wish {
 }
 
 /// A session that is recorded and has a worktree, and what to do with both if it never starts.
-pub struct Planted {
+pub(crate) struct Planted {
     /// The store that recorded it.
     pub store: Box<dyn Store>,
     /// Its record.
@@ -33,26 +34,21 @@ pub struct Planted {
 
 /// Records `session` as starting, with this process as its supervisor, and makes a worktree of the
 /// repository around `directory` for it. Where that cannot be done, nothing is left of it.
-pub async fn plant(
+pub(crate) async fn plant(
     wish: Wish,
     mut session: Session,
     directory: &Path,
     probe: &dyn ProcessProbe,
-    context: &mut Context<'_>,
-) -> Result<Planted, Failure> {
-    let cleaner = context.find_cleaner().ok_or_else(no_cleaner)?;
-    let repo = cleaner.find_repository(directory).await.map_err(|error| match error {
-        WorktreeError::NoRepository { .. } => {
-            Failure::from(error).hint("--worktree needs a git repository; `--cwd DIR` names one elsewhere")
-        }
-        other => other.into(),
-    })?;
+    house: &House,
+) -> Result<Planted, HouseError> {
+    let cleaner = house.require_cleaner()?;
+    let repo = cleaner.find_repository(directory).await?;
     // Where the user stands is where the work begins. What means nothing there is said by whoever makes it.
     let spec = wish.base.as_deref().unwrap_or("HEAD");
     let base = cleaner.find_commit(directory, spec).await?.or(wish.base);
-    let root = match &context.config.worktree_root.value.0 {
+    let root = match &house.config.worktree_root.value.0 {
         Some(root) => root.clone(),
-        None => default_yard(&context.premises()?.yards_dir(), &repo),
+        None => default_yard(&house.premises()?.yards_dir(), &repo),
     };
     let root = require_yard(&root)?;
     let branch = wish.branch.unwrap_or_else(|| format!("sexton/{}", session.id));
@@ -66,10 +62,11 @@ pub async fn plant(
     });
     session.cwd = session.worktree.as_ref().map(|worktree| worktree.path.clone());
     session.supervisor = Some(probe.identify(std::process::id()).await?);
-    let store = context.open_for_writing()?;
+    let store = house.open_for_writing()?;
     session.revision = store.commit(Batch::new().insert(session.clone())).await?.revision;
     let uuid = store.describe().uuid.unwrap_or_default();
-    let plot = Plot::of(&session, &uuid).ok_or_else(|| Failure::new("the store has no identifier"))?;
+    let plot = Plot::of(&session, &uuid)
+        .ok_or_else(|| HouseError::BadRequest("the store has no identifier".to_owned()))?;
     let mut planted = Planted { store, session, cleaner, plot };
     let from = StartPoint { branch, base };
     match planted.cleaner.create(&planted.plot, &from, now()).await {
@@ -87,16 +84,16 @@ pub async fn plant(
 }
 
 /// The yard, made where it is missing, by the name that no symlink stands in.
-fn require_yard(root: &Path) -> Result<PathBuf, Failure> {
+fn require_yard(root: &Path) -> Result<PathBuf, HouseError> {
     create_private_dir(root)
         .and_then(|()| root.canonicalize())
-        .map_err(|error| Failure::new(format!("cannot make worktrees in {}: {error}", root.display())))
+        .map_err(HouseError::io(format!("cannot make worktrees in {}", root.display())))
 }
 
 impl Planted {
     /// Takes a worktree that no command ever ran in away again, and says so in the record. Where nothing
     /// was made at all, nothing is recorded either.
-    pub async fn uproot(&self, probe: &dyn ProcessProbe) -> Result<(), Failure> {
+    pub async fn uproot(&self, probe: &dyn ProcessProbe) -> Result<(), HouseError> {
         uproot(self.store.as_ref(), self.cleaner.as_ref(), &self.session, &self.plot, probe).await
     }
 
@@ -108,7 +105,7 @@ impl Planted {
 }
 
 /// What is left to be taken away if the session does not start.
-pub struct Remains {
+pub(crate) struct Remains {
     session: Session,
     cleaner: Box<dyn WorktreeCleaner>,
     plot: Plot,
@@ -116,7 +113,7 @@ pub struct Remains {
 
 impl Remains {
     /// Takes the worktree away again.
-    pub async fn uproot(&self, store: &dyn Store, probe: &dyn ProcessProbe) -> Result<(), Failure> {
+    pub async fn uproot(&self, store: &dyn Store, probe: &dyn ProcessProbe) -> Result<(), HouseError> {
         uproot(store, self.cleaner.as_ref(), &self.session, &self.plot, probe).await
     }
 }
@@ -127,7 +124,7 @@ async fn uproot(
     session: &Session,
     plot: &Plot,
     probe: &dyn ProcessProbe,
-) -> Result<(), Failure> {
+) -> Result<(), HouseError> {
     if cleaner.inspect(plot).await? == Inspection::Absent
         && let Some(record) = store.load(&session.id).await?
         && record.status == Status::Starting
@@ -143,7 +140,7 @@ async fn uproot(
         open
     })
     .await?;
-    remove_one(store, probe, cleaner, session, plot, false).await?;
+    remove_worktree(store, probe, cleaner, session, plot, false).await?;
     cleaner.sweep(&plot.root, probe).await?;
     Ok(())
 }

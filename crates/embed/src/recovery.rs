@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use sexton_core::recover::Ground;
+use sexton_core::recover::{Ground, Policy, Progress, Report, recover};
 use sexton_core::store::StoreInfo;
 use sexton_core::{Host, ProcessProbe, Store, Time, WorktreeCleaner};
 use sexton_supervise::StateDir;
 use sha2::{Digest, Sha256};
 
-use crate::context::Context;
-use crate::failure::Failure;
+use crate::error::HouseError;
 use crate::host::this_host;
+use crate::house::House;
 
 /// The backends and the state directory, as recovery needs them.
 pub struct Tools {
@@ -27,24 +27,13 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Opens everything for changes.
-    pub fn for_writing(context: &mut Context<'_>) -> Result<Tools, Failure> {
-        let store = context.open_for_writing()?;
-        Tools::around(store, context)
-    }
-
-    /// Opens everything to look.
-    pub fn for_reading(context: &mut Context<'_>) -> Result<Tools, Failure> {
-        let store = context.open_for_reading()?;
-        Tools::around(store, context)
-    }
-
-    fn around(store: Box<dyn Store>, context: &Context<'_>) -> Result<Tools, Failure> {
+    /// Puts them around a store that was opened.
+    pub fn around(store: Box<dyn Store>, house: &House) -> Result<Tools, HouseError> {
         Ok(Tools {
             store,
-            probe: context.open_probe()?,
-            cleaner: context.find_cleaner(),
-            premises: context.premises()?,
+            probe: house.open_probe()?,
+            cleaner: house.find_cleaner(),
+            premises: house.premises()?,
             host: this_host(),
         })
     }
@@ -62,23 +51,26 @@ impl Tools {
         }
     }
 
-    /// The cleaner, where a command makes no sense without one.
-    pub fn require_cleaner(&self) -> Result<&dyn WorktreeCleaner, Failure> {
-        self.cleaner.as_deref().ok_or_else(no_cleaner)
+    /// The cleaner, where nothing makes sense without one.
+    pub fn require_cleaner(&self) -> Result<&dyn WorktreeCleaner, HouseError> {
+        self.cleaner.as_deref().ok_or(HouseError::NoCleaner)
     }
 }
 
-/// What a build without worktrees says.
-pub fn no_cleaner() -> Failure {
-    Failure::new("this build of sexton knows nothing of worktrees")
-        .hint("build it with the feature `worktree-git`; `sexton backends` shows what is linked in")
+impl House {
+    /// Puts everything in order, as `policy` says: `Policy::from_config(&house.config)` is what the
+    /// configuration wants.
+    pub async fn recover(&self, policy: &Policy, progress: &dyn Progress) -> Result<Report, HouseError> {
+        let store = if policy.dry_run { self.open_for_reading()? } else { self.open_for_writing()? };
+        Ok(recover(&Tools::around(store, self)?.ground(), policy, progress).await?)
+    }
 }
 
 /// Remembers that a store may have forgotten sessions, before it is restored or repaired: their worktrees
 /// are no strays then.
-pub fn remember_gap(store: &StoreInfo, now: Time) -> Result<(), Failure> {
+pub fn remember_gap(store: &StoreInfo, now: Time) -> Result<(), HouseError> {
     StateDir::note_incomplete(store, now)
-        .map_err(|error| Failure::new(format!("cannot write beside {}: {error}", store.path.display())))
+        .map_err(HouseError::io(format!("cannot write beside {}", store.path.display())))
 }
 
 /// What time it is.

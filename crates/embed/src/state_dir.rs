@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sexton_durable::create_private_dir;
 
-use crate::failure::Failure;
+use crate::error::HouseError;
 
 /// What is wrong with a state directory.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,22 +20,18 @@ pub struct Unsafe {
 
 /// Makes the state directory where it is missing. One that others could write to is refused: whoever can
 /// change a record decides which processes are ended and which directories are removed.
-pub fn require_state_dir(dir: &Path) -> Result<(), Failure> {
-    create_private_dir(dir).map_err(|error| {
-        Failure::new(format!("cannot make the state directory {}: {error}", dir.display()))
-            .hint("give `--state-dir` (or SEXTON_STATE_DIR) a directory that you can write")
-    })?;
+pub fn require_state_dir(dir: &Path) -> Result<(), HouseError> {
+    create_private_dir(dir).map_err(|source| HouseError::StateDir { path: dir.to_owned(), source })?;
     require_safe(dir)
 }
 
 /// Refuses a state directory that others could write to; one that does not exist is nobody's.
-pub fn require_safe(dir: &Path) -> Result<(), Failure> {
-    match find_danger(dir) {
-        Ok(None) => Ok(()),
-        Ok(Some(danger)) => Err(Failure::new(danger.what).hint(danger.cure)),
-        Err(error) => {
-            Err(Failure::new(format!("cannot examine the state directory {}: {error}", dir.display())))
-        }
+pub fn require_safe(dir: &Path) -> Result<(), HouseError> {
+    let examined = find_danger(dir)
+        .map_err(HouseError::io(format!("cannot examine the state directory {}", dir.display())))?;
+    match examined {
+        None => Ok(()),
+        Some(Unsafe { what, cure }) => Err(HouseError::UnsafeStateDir { what, cure }),
     }
 }
 

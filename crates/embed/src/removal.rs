@@ -1,0 +1,63 @@
+//! One worktree goes, with what is in it saved first.
+
+use sexton_core::session::{Recovery, WorktreeOutcome};
+use sexton_core::store::update_session;
+use sexton_core::worktree::{Inspection, Plot, Removal};
+use sexton_core::{ProcessProbe, Session, Store, WorktreeCleaner};
+
+use crate::error::HouseError;
+use crate::recovery::now;
+
+/// What became of a worktree that was to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Whether it went now.
+    pub removed: bool,
+    /// Where its work is.
+    pub rescue_ref: Option<String>,
+    /// Why it stays.
+    pub kept: Option<String>,
+}
+
+/// Saves and removes one worktree, and says so in its record. With `if_clean` one that holds work stays.
+pub async fn remove_worktree(
+    store: &dyn Store,
+    probe: &dyn ProcessProbe,
+    cleaner: &dyn WorktreeCleaner,
+    session: &Session,
+    plot: &Plot,
+    if_clean: bool,
+) -> Result<Gone, HouseError> {
+    let kept = |why: String| Gone { removed: false, rescue_ref: None, kept: Some(why) };
+    match cleaner.inspect(plot).await? {
+        Inspection::Absent => return Ok(Gone { removed: false, rescue_ref: None, kept: None }),
+        Inspection::Foreign(why) => return Ok(kept(why)),
+        Inspection::Present { dirty, own_commits } if if_clean && (dirty || own_commits > 0) => {
+            return Ok(kept("it holds work".to_owned()));
+        }
+        Inspection::Present { .. } => {}
+    }
+    let rescued = cleaner.rescue(plot, now()).await?;
+    let rescue_ref = rescued.saved.as_ref().map(|rescue| rescue.reference.clone());
+    if let Removal::Kept(why) = cleaner.remove(plot, &rescued, probe).await? {
+        return Ok(Gone { rescue_ref, ..kept(why) });
+    }
+    let saved = rescue_ref.clone();
+    update_session(store, &session.id, move |session| {
+        let earlier = session.recovery.take();
+        let recovery = earlier.unwrap_or_else(|| Recovery {
+            cause: "worktree_removed".to_owned(),
+            evidence: None,
+            rescue_ref: None,
+            worktree: None,
+            error: None,
+            extra: serde_json::Map::new(),
+        });
+        let rescue_ref = saved.clone().or(recovery.rescue_ref);
+        let worktree = Some(WorktreeOutcome::Removed);
+        session.recovery = Some(Recovery { rescue_ref, worktree, error: None, ..recovery });
+        true
+    })
+    .await?;
+    Ok(Gone { removed: true, rescue_ref, kept: None })
+}
