@@ -54,14 +54,22 @@ impl House {
         until: Option<Instant>,
     ) -> Result<(Session, bool), HouseError> {
         loop {
-            overlay_exits(&self.pending_exits(), [&mut session])?;
-            let Some(watch) = watch_session(probe, &session) else { return Ok((session, true)) };
-            let ended = wait_for_all(&[watch], until)
-                .map_err(HouseError::io(format!("cannot wait for session {}", session.id)))?;
-            if !ended {
-                return Ok((session, false));
+            let watch = watch_session(probe, &session);
+            let nobody_left = watch.is_none();
+            if let Some(watch) = watch {
+                let ended = wait_for_all(&[watch], until)
+                    .map_err(HouseError::io(format!("cannot wait for session {}", session.id)))?;
+                if !ended {
+                    overlay_exits(&self.pending_exits(), [&mut session])?;
+                    return Ok((session, false));
+                }
             }
+            // Read only after its supervisor was seen gone: the end is recorded before that.
             session = store.load(&session.id).await?.unwrap_or(session);
+            overlay_exits(&self.pending_exits(), [&mut session])?;
+            if nobody_left || !session.status.is_active() {
+                return Ok((session, true));
+            }
         }
     }
 }

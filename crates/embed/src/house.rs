@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sexton_core::config::Config;
+use sexton_core::config::{Config, Layers};
 use sexton_core::plugin::{Registry, StoreOptions, StorePlugin};
 use sexton_core::store::{Access, Durability};
 use sexton_core::worktree::WorktreeOptions;
@@ -24,6 +24,18 @@ impl House {
     /// The house that `config` describes, with the backends that are linked into this program.
     pub fn new(config: Config) -> Result<House, HouseError> {
         Ok(House { config, registry: Registry::linked()? })
+    }
+
+    /// The house in `state_dir`, with every setting at its default, for a program that has no configuration
+    /// of its own. Its records are in the store `scheme`, in `file` there.
+    pub fn at(state_dir: &Path, (scheme, file): (&'static str, &'static str)) -> Result<House, HouseError> {
+        let absolute = std::path::absolute(state_dir)
+            .map_err(HouseError::io(format!("{}: not a usable path", state_dir.display())))?;
+        let state_dir = absolute.into_os_string().into_string().map_err(|path| {
+            HouseError::BadRequest(format!("{}: a state directory's path must be UTF-8", path.display()))
+        })?;
+        let flags = vec![("state_dir", "the program", state_dir)];
+        House::new(Config::resolve(&Layers { flags, default_store: (scheme, file), ..Layers::default() })?)
     }
 
     /// Opens the configured store for reading. One that is damaged is opened too: see
