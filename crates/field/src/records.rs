@@ -1,12 +1,12 @@
 //! Records as no command would write them: of another boot, another host, another time. They are changed
-//! through the store itself, as a recovery on that other machine or day would have found them.
+//! through the store itself, as a recovery on that other machine or day would have found them. Whoever uses
+//! this links the stores in.
 
-use sexton_cli as _;
 use sexton_core::plugin::{Registry, StoreOptions};
 use sexton_core::store::{Access, Durability, update_session};
 use sexton_core::{Batch, Session, SessionId, Store};
 
-use super::Yard;
+use crate::Yard;
 
 fn open(yard: &Yard) -> Box<dyn Store> {
     let registry = Registry::linked().unwrap();

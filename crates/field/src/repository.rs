@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Yard;
+use crate::Yard;
 
 /// A repository with a little history.
 pub struct Repository {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::Yard;
+use crate::Yard;
 
 /// The system calls that change something that outlives the process.
 pub const MUTATING: &[&str] = &[
@@ -48,7 +48,9 @@ pub const MUTATING: &[&str] = &[
 /// One call of one thread: the `nth` of its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
+    /// Its name.
     pub name: String,
+    /// Which of that name it is, from 1 on.
     pub nth: usize,
 }
 
@@ -72,7 +74,7 @@ fn traced(yard: &Yard, family: Family, output: &Path, expressions: &[&str], argu
     for expression in expressions {
         command.args(["-e", expression]);
     }
-    command.arg(super::program()).args(arguments);
+    command.arg(crate::program()).args(arguments);
     command
 }
 

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::records::edit_record;
-use super::repository::{Repository, files_under};
-use super::{Bystander, Yard, eventually, is_running, kill_9};
+use crate::records::edit_record;
+use crate::repository::{Repository, files_under};
+use crate::{Bystander, Yard, eventually, is_running, kill_9};
 
 /// Every command of the scene does this much; what it does besides depends on its number.
 const WORK: &str = "echo changed > tracked; mkdir -p deep/er; echo $1 > deep/er/untracked; \
@@ -24,7 +24,9 @@ const WORK: &str = "echo changed > tracked; mkdir -p deep/er; echo $1 > deep/er/
 
 /// The scene.
 pub struct Scene {
+    /// Where it is set.
     pub yard: Yard,
+    /// The repository that its worktrees are of.
     pub repository: Repository,
     /// The sessions that recovery is to clean up after.
     pub orphans: Vec<String>,
