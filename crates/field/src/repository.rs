@@ -20,6 +20,11 @@ impl Repository {
         Repository::at(yard, &yard.work_dir())
     }
 
+    /// The repository that is in the directory that the yard's commands work in.
+    pub fn of_work_dir(yard: &Yard) -> Repository {
+        Repository { path: yard.work_dir(), home: yard.path().to_owned() }
+    }
+
     /// Makes a repository with one commit at `path`.
     pub fn at(yard: &Yard, path: &Path) -> Repository {
         let repository = Repository { path: path.to_owned(), home: yard.path().to_owned() };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::Yard;
+use crate::{Ran, Yard};
 
 /// The system calls that change something that outlives the process.
 pub const MUTATING: &[&str] = &[
@@ -173,6 +173,15 @@ fn kill_family_at(yard: &Yard, family: Family, call: &Call, arguments: &[&str], 
     // What it starts lives on: nobody waits for what that prints.
     command.env("SEXTON_TEST_TRIAL", trial).stdout(Stdio::null()).stderr(Stdio::null());
     !command.status().expect("strace and taskset are installed").success()
+}
+
+/// Runs the binary with `call` of its first thread failing with `error`, and gives back what it did.
+pub fn fail_at(yard: &Yard, call: &Call, error: &str, arguments: &[&str]) -> Ran {
+    let Call { name, nth } = call;
+    let (only, fail) = (format!("trace={name}"), format!("inject={name}:error={error}:when={nth}"));
+    let mut command =
+        traced(yard, Family::FirstThread, Path::new("/dev/null"), &[&only, &fail], arguments);
+    Ran::of(&command.output().expect("strace and taskset are installed"))
 }
 
 /// The calls in the trace that changed something under `directory`. Opening a file that is there already

@@ -1,0 +1,182 @@
+//! Trials, and what came of them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+/// One way of attacking a promise.
+pub(crate) struct Scenario {
+    /// What it is called on the command line.
+    pub(crate) name: &'static str,
+    /// The promises it attacks.
+    pub(crate) promises: &'static str,
+    /// What it does, in a sentence.
+    pub(crate) what: &'static str,
+    /// The deliberate defect that it must notice.
+    pub(crate) mutant: &'static str,
+    /// The programs that it needs, and the Debian package of each.
+    pub(crate) tools: &'static [(&'static str, &'static str)],
+    /// Carries it out.
+    pub(crate) run: fn(&mut Trials),
+}
+
+/// How much of a scenario is carried out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Enough to notice most defects, in minutes.
+    Quick,
+    /// Everything.
+    Full,
+}
+
+/// The trials of one scenario.
+pub(crate) struct Trials {
+    effort: Effort,
+    random: u64,
+    trials: u64,
+    faults: u64,
+    violations: Vec<String>,
+}
+
+/// After so many violations of one scenario nothing more is learnt from it.
+const ENOUGH: usize = 5;
+
+/// What the last panic said; a trial's violation.
+static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
+
+impl Trials {
+    /// One of two values, by how much is to be done.
+    pub(crate) fn either<T>(&self, quick: T, full: T) -> T {
+        match self.effort {
+            Effort::Quick => quick,
+            Effort::Full => full,
+        }
+    }
+
+    /// At most so many of `all`, spread evenly; in a full campaign all of them.
+    pub(crate) fn some_of<T: Clone>(&self, all: &[T], quick: usize) -> Vec<T> {
+        let stride = self.either(all.len().div_ceil(quick.max(1)).max(1), 1);
+        all.iter().step_by(stride).cloned().collect()
+    }
+
+    /// A number below `limit`, by xorshift: the same in every campaign with the same seed.
+    pub(crate) fn random(&mut self, limit: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % limit.max(1)
+    }
+
+    /// Whether so much was found wrong that the scenario can stop.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.violations.len() >= ENOUGH
+    }
+
+    /// Carries out one trial, which returns how many faults it injected and panics where a promise is
+    /// broken.
+    pub(crate) fn trial(&mut self, name: &str, body: impl FnOnce() -> u64) {
+        self.trials += 1;
+        match catch_unwind(AssertUnwindSafe(body)) {
+            Ok(faults) => self.faults += faults,
+            Err(_) => {
+                let why = std::mem::take(&mut *LAST_PANIC.lock().unwrap());
+                let violation = format!("{name}: {why}");
+                eprintln!("   violation: {violation}");
+                self.violations.push(violation);
+            }
+        }
+    }
+}
+
+/// What came of one scenario.
+struct Outcome {
+    scenario: &'static Scenario,
+    trials: Trials,
+    seconds: f64,
+}
+
+/// What came of all.
+pub(crate) struct Campaign {
+    outcomes: Vec<Outcome>,
+}
+
+impl Campaign {
+    /// Carries out these scenarios, one after another.
+    pub(crate) fn run(scenarios: &[&'static Scenario], effort: Effort, seed: u64) -> Campaign {
+        std::panic::set_hook(Box::new(|info| {
+            *LAST_PANIC.lock().unwrap() = info.to_string().replace('\n', " ");
+        }));
+        let outcomes = scenarios.iter().map(|scenario| {
+            eprintln!("== {}: {}", scenario.name, scenario.what);
+            let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut trials = Trials { effort, random, trials: 0, faults: 0, violations: Vec::new() };
+            let begun = Instant::now();
+            require_tools(scenario, &mut trials);
+            if trials.violations.is_empty()
+                && catch_unwind(AssertUnwindSafe(|| (scenario.run)(&mut trials))).is_err()
+            {
+                let why = std::mem::take(&mut *LAST_PANIC.lock().unwrap());
+                eprintln!("   violation: {why}");
+                trials.violations.push(why);
+            }
+            let seconds = begun.elapsed().as_secs_f64();
+            Outcome { scenario, trials, seconds }
+        });
+        Campaign { outcomes: outcomes.collect() }
+    }
+
+    /// Whether every promise held, and every scenario really attacked.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.outcomes.iter().all(|one| one.trials.violations.is_empty() && one.trials.faults > 0)
+    }
+
+    /// What a person reads.
+    pub(crate) fn table(&self) -> String {
+        let mut text = format!(
+            "\n{:<12} {:>8} {:>8} {:>10} {:>9}  promises\n",
+            "scenario", "trials", "faults", "violations", "seconds"
+        );
+        for Outcome { scenario, trials, seconds } in &self.outcomes {
+            let violations = trials.violations.len();
+            text.push_str(&format!(
+                "{:<12} {:>8} {:>8} {violations:>10} {seconds:>9.1}  {}\n",
+                scenario.name, trials.trials, trials.faults, scenario.promises
+            ));
+        }
+        for Outcome { scenario, trials, .. } in &self.outcomes {
+            if trials.violations.is_empty() && trials.faults == 0 {
+                text.push_str(&format!("{}: no fault was injected, so nothing was shown\n", scenario.name));
+            }
+            for violation in &trials.violations {
+                text.push_str(&format!("{}: {violation}\n", scenario.name));
+            }
+        }
+        text
+    }
+
+    /// What a program reads.
+    pub(crate) fn json(&self) -> Value {
+        let outcomes = self.outcomes.iter().map(|Outcome { scenario, trials, seconds }| {
+            json!({
+                "scenario": scenario.name, "promises": scenario.promises, "what": scenario.what,
+                "mutant": scenario.mutant, "trials": trials.trials, "faults": trials.faults,
+                "violations": trials.violations, "seconds": seconds,
+            })
+        });
+        outcomes.collect()
+    }
+}
+
+/// A scenario without its tools is a failed one, never one that was left out.
+fn require_tools(scenario: &Scenario, trials: &mut Trials) {
+    for (program, package) in scenario.tools {
+        let found = std::env::var_os("PATH").is_some_and(|path| {
+            std::env::split_paths(&path).any(|directory| directory.join(program).exists())
+        });
+        if !found {
+            trials.violations.push(format!("{program} is missing (on Debian: apt-get install {package})"));
+        }
+    }
+}
