@@ -1,6 +1,8 @@
 //! The one place that names the backends. A crate that nothing names is not linked, silently; so each
 //! gets a line here behind its cargo feature, and a snapshot of `sexton backends` watches them.
 
+#[cfg(feature = "mutants")]
+use sexton_mutant as _;
 #[cfg(feature = "proc-linux")]
 use sexton_proc_linux as _;
 #[cfg(feature = "proc-portable")]

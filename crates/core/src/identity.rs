@@ -106,6 +106,9 @@ impl ProcessIdentity {
         if self.pid != current.pid {
             return Match::Different;
         }
+        if sexton_mutant::is("no_identity_check") {
+            return Match::Same;
+        }
         match (&self.boot_id, &current.boot_id) {
             (Some(recorded), Some(now)) if recorded != now => return Match::Different,
             (Some(_), Some(_)) | (None, None) => {}

@@ -19,6 +19,9 @@ impl FileLock {
     /// Takes the lock, waiting as long as it takes.
     pub fn acquire(path: &Path) -> io::Result<FileLock> {
         let file = open(path)?;
+        if sexton_mutant::is("no_lock") {
+            return Ok(FileLock { _file: file });
+        }
         match file.try_lock() {
             Ok(()) => return Ok(FileLock { _file: file }),
             Err(TryLockError::WouldBlock) => {}

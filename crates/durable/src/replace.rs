@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::sync::sync_all;
+
 /// Puts what `write` produces in the place of `path`, durably. Readers see the old file or the new one.
 ///
 /// A failure leaves the old file as it was and no temporary one behind. A failed sync is never tried
@@ -16,7 +18,7 @@ pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&temporary)?;
     let replaced = write(&mut file)
         .and_then(|()| file.flush())
-        .and_then(|()| file.sync_all())
+        .and_then(|()| sync_all(&file))
         .and_then(|()| fs::rename(&temporary, path))
         .and_then(|()| sync_parent(path));
     if replaced.is_err() {
@@ -28,7 +30,7 @@ pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>
 
 /// Makes the entry of `path` in its directory durable.
 pub fn sync_parent(path: &Path) -> io::Result<()> {
-    File::open(parent(path)?)?.sync_all()
+    sync_all(&File::open(parent(path)?)?)
 }
 
 /// Makes `path` and its missing parents, readable by their owner alone, and durable: a file that was synced

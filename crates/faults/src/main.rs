@@ -9,6 +9,7 @@
 
 mod bystanders;
 mod campaign;
+mod mounts;
 mod scenarios;
 mod snapshot;
 

@@ -59,7 +59,13 @@ impl Yard {
 
     /// A new yard on the store with this scheme.
     pub fn on(store: &'static str) -> Yard {
-        let yard = Yard { directory: tempfile::tempdir().unwrap(), settings: String::new(), store };
+        Yard::inside(&std::env::temp_dir(), store)
+    }
+
+    /// A new yard in a folder of this directory.
+    pub fn inside(directory: &Path, store: &'static str) -> Yard {
+        let directory = tempfile::tempdir_in(directory).unwrap();
+        let yard = Yard { directory, settings: String::new(), store };
         std::fs::create_dir_all(yard.path().join("config/sexton")).unwrap();
         std::fs::create_dir(yard.path().join("work")).unwrap();
         yard

@@ -42,7 +42,16 @@ pub struct Scene {
 impl Scene {
     /// Sets the scene, with so many orphans.
     pub fn set(store: &'static str, orphans: usize) -> Scene {
-        let yard = Yard::on(store).with_settings(
+        Scene::around(Yard::on(store), orphans)
+    }
+
+    /// Sets it in a folder of this directory.
+    pub fn inside(directory: &Path, store: &'static str, orphans: usize) -> Scene {
+        Scene::around(Yard::inside(directory, store), orphans)
+    }
+
+    fn around(yard: Yard, orphans: usize) -> Scene {
+        let yard = yard.with_settings(
             "contain = \"tree\"\nstore.durability = \"process\"\nowner.grace = \"10ms\"\nstop.grace = \"200ms\"\n",
         );
         let repository = Repository::in_work_dir(&yard);

@@ -97,7 +97,12 @@ impl LinuxProbe {
         numbers: &[usize],
         on_find: OnFind,
     ) -> io::Result<()> {
-        let session = wanted[numbers[0]].group.session.as_str();
+        let group = wanted[numbers[0]].group;
+        let is_command = || group.process.as_ref().is_some_and(|process| process.pid == row.pid());
+        if sexton_mutant::is("command_only") && !is_command() {
+            return Ok(());
+        }
+        let session = group.session.as_str();
         let proved = self.prove(row.pid(), |process| self.carries(process, session))?;
         let identity =
             proved.as_ref().map_or_else(|| self.identity_of(row), |proved| proved.identity.clone());

@@ -153,7 +153,7 @@ fn unseal(line: &[u8]) -> Option<&[u8]> {
     let (digits, rest) = line.strip_prefix(OPENING)?.split_at_checked(DIGITS)?;
     let rest = rest.strip_prefix(BEHIND_DIGITS)?;
     // One spelling only: a flipped bit that turns `a` into `A` is damage too.
-    (hexadecimal(crc32fast::hash(rest)) == digits).then_some(rest)
+    (hexadecimal(crc32fast::hash(rest)) == digits || sexton_mutant::is("no_checksum")).then_some(rest)
 }
 
 /// The eight digits of a checksum. Every line that is read comes here, so nothing is allocated.

@@ -8,7 +8,7 @@ use std::sync::MutexGuard;
 
 use sexton_core::StoreError;
 use sexton_core::store::{Committed, Durability};
-use sexton_durable::{FileLock, Mark, MarkFile, remove_leftovers, replace_file};
+use sexton_durable::{FileLock, Mark, MarkFile, remove_leftovers, replace_file, sync_data};
 
 use crate::health::Health;
 use crate::journal::{Journal, io_error, lock_path};
@@ -152,7 +152,7 @@ fn append_durably(path: &Path, lines: &[u8], end: u64, durability: Durability) -
         return Err(io_error("cannot write", path)(source));
     }
     match durability {
-        Durability::Power => file.sync_data().map_err(io_error("cannot sync", path)),
+        Durability::Power => sync_data(&file).map_err(io_error("cannot sync", path)),
         Durability::Process => Ok(()),
     }
 }

@@ -28,7 +28,8 @@ pub(crate) fn of_row(table: &str, values: &[Value]) -> i64 {
 /// rest of the row.
 pub(crate) fn verify(table: &str, mut values: Vec<Value>) -> Option<Vec<Value>> {
     let checksum = values.pop()?;
-    (checksum == Value::Integer(of_row(table, &values))).then_some(values)
+    let fits = checksum == Value::Integer(of_row(table, &values));
+    (fits || sexton_mutant::is("no_checksum")).then_some(values)
 }
 
 #[cfg(test)]

@@ -87,6 +87,7 @@ fn connect(path: &Path, mode: Mode) -> rusqlite::Result<Connection> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     if let Mode::Write(durability) = mode {
         let synchronous = match durability {
+            Durability::Power if sexton_mutant::is("no_sync") => "OFF",
             Durability::Power => "FULL",
             Durability::Process => "NORMAL",
         };

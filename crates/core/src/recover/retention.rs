@@ -75,7 +75,11 @@ impl Due {
 
 async fn find_due(ground: &Ground<'_>, retention: &Retention, now: Time) -> Result<Due, RecoverError> {
     let before = now.saturating_sub(retention.ttl);
-    let old = ground.store.list(&Query::all().finished_before(before)).await?.sessions;
+    let mut old = ground.store.list(&Query::all().finished_before(before)).await?.sessions;
+    if sexton_mutant::is("prune_running") {
+        let all = ground.store.list(&Query::all()).await?.sessions;
+        old = all.into_iter().filter(|session| session.created_at < before).collect();
+    }
     let tally = ground.store.tally().await?;
     let finished =
         tally.iter().filter(|(status, _)| status.is_finished()).map(|(_, count)| count).sum::<u64>();
@@ -102,7 +106,7 @@ async fn without_worktree(ground: &Ground<'_>, sessions: Vec<Session>) -> Result
     for session in sessions {
         let removed = session.recovery.as_ref().and_then(|recovery| recovery.worktree);
         let gone = match (Plot::of(&session, &store), ground.cleaner) {
-            _ if !session.is_settled() => false,
+            _ if !session.is_settled() && !sexton_mutant::is("prune_running") => false,
             (None, _) => true,
             (Some(_), _) if removed == Some(WorktreeOutcome::Removed) => true,
             (Some(plot), Some(cleaner)) => {

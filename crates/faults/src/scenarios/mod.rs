@@ -1,8 +1,17 @@
 //! Every scenario there is. Adding one is a file and a line here.
 
+mod bytes;
+mod clocks;
 mod deeds;
+mod disk;
 mod errors;
+mod identity;
 mod kills;
+mod ledger;
+mod power;
+mod trees;
+mod writers;
+mod yards;
 
 use std::process::ExitCode;
 
@@ -10,7 +19,18 @@ use serde_json::{Value, json};
 
 use crate::campaign::Scenario;
 
-static SCENARIOS: &[Scenario] = &[kills::SCENARIO, errors::SCENARIO];
+static SCENARIOS: &[Scenario] = &[
+    kills::SCENARIO,
+    errors::SCENARIO,
+    power::SCENARIO,
+    disk::SCENARIO,
+    identity::SCENARIO,
+    trees::SCENARIO,
+    writers::SCENARIO,
+    yards::SCENARIO,
+    clocks::SCENARIO,
+    bytes::SCENARIO,
+];
 
 /// The scenarios that were asked for, or all.
 pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
@@ -37,5 +57,10 @@ pub(crate) fn listing() -> Value {
 
 /// Where this program was called as a part of a scenario: plays it.
 pub(crate) fn play_role() -> Option<ExitCode> {
-    None
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.split_first() {
+        Some((role, rest)) if role == ledger::ROLE => Some(ledger::play(rest)),
+        Some((role, rest)) if role == identity::ROLE => Some(identity::play(rest)),
+        _ => None,
+    }
 }

@@ -1,0 +1,142 @@
+//! Trees of processes that do not want to be found, and members that cannot be ended at once: nothing of a
+//! session survives it, and what cannot be ended yet is said.
+
+use std::process::{Command, Stdio};
+
+use sexton_field::{Yard, eventually, is_running, kill_9, processes_with};
+
+use crate::bystanders::Bystanders;
+use crate::campaign::{Scenario, Trials};
+use crate::mounts::{Mounted, require_root};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "trees",
+    promises: "I8 I10",
+    what: "trees that fork, setsid, double-fork and chain; zombies, stopped, frozen and D-state members",
+    mutant: "command_only",
+    tools: &[("setsid", "util-linux"), ("mkfs.ext4", "e2fsprogs"), ("fsfreeze", "util-linux")],
+    run,
+};
+
+/// What the command of a session does before it waits. `$READY` is touched when it is done.
+const SHAPES: &[(&str, &str)] = &[
+    ("children", "sleep 600 & sleep 600 & wait_here"),
+    ("setsid", "setsid sleep 600 & setsid -f sleep 600; wait_here"),
+    ("double fork", "(setsid sh -c 'sleep 600 & exit 0' &) ; wait_here"),
+    ("chain", "deep() { if [ $1 -gt 0 ]; then (deep $(($1 - 1)) &); fi; sleep 600; }; deep 8 & wait_here"),
+    ("stubborn", "sh -c 'trap \"\" INT TERM HUP; while :; do sleep 1; done' & wait_here"),
+    ("zombies", "sh -c 'sleep 0 & exec sleep 600' & wait_here"),
+    ("stopped", "sleep 600 & kill -STOP $!; wait_here"),
+    ("own names", "cp $(command -v sleep) 'a) S 1 (b'; './a) S 1 (b' 600 & wait_here"),
+];
+
+/// How a session comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Stopped,
+    CommandKilled,
+    Recovered,
+}
+
+fn run(trials: &mut Trials) {
+    for containment in ["tree", "auto"] {
+        for (shape, script) in SHAPES {
+            for end in [End::Stopped, End::CommandKilled, End::Recovered] {
+                for _ in 0..trials.either(1, 10) {
+                    if trials.is_hopeless() {
+                        return;
+                    }
+                    let name = format!("{containment}, {shape}, {end:?}");
+                    trials.trial(&name, || end_whole(containment, script, end));
+                }
+            }
+        }
+    }
+    for _ in 0..trials.either(1, 5) {
+        trials.trial("frozen in its control group", end_frozen);
+        trials.trial("in D state", end_sleeping);
+    }
+}
+
+/// A yard, and a mark that everything started in it inherits.
+fn field(containment: &str) -> (Yard, String) {
+    let settings = format!("contain = \"{containment}\"\nowner.grace = \"10m\"\nstop.grace = \"500ms\"\n");
+    let yard = Yard::new().with_settings(&settings);
+    let mark = format!("SEXTON_FAULTS_TREE={}", yard.path().display());
+    (yard, mark)
+}
+
+fn start(yard: &Yard, mark: &str, script: &str) -> String {
+    let ready = yard.path().join("ready");
+    let whole = format!("wait_here() {{ touch {}; exec sleep 600; }}; {script}", ready.display());
+    let id = yard.ok(&["run", "-d", "--env", mark, "--", "sh", "-c", &whole]);
+    eventually("the tree has grown", || ready.exists());
+    id
+}
+
+fn end_whole(containment: &str, script: &str, end: End) -> u64 {
+    let (yard, mark) = field(containment);
+    let bystanders = Bystanders::plant(&yard);
+    let id = start(&yard, &mark, script);
+    let record = yard.record(&id);
+    let pid = |whose: &str| record[whose]["pid"].as_u64().unwrap();
+    match end {
+        End::Stopped => _ = yard.ok(&["stop", &id]),
+        End::CommandKilled => {
+            kill_9(pid("process"));
+            yard.sexton(&["wait", &id]);
+        }
+        End::Recovered => {
+            for whose in ["supervisor", "process"] {
+                kill_9(pid(whose));
+                eventually("it is gone", || !is_running(pid(whose)));
+            }
+            yard.ok(&["recover"]);
+        }
+    }
+    let left = processes_with(&mark);
+    assert_eq!(left, [0; 0], "processes of the session are left");
+    assert!(!yard.record(&id)["finished_at"].is_null());
+    bystanders.require_untouched(&yard);
+    1
+}
+
+/// A control group that is frozen holds processes that no signal reaches until SIGKILL does.
+fn end_frozen() -> u64 {
+    require_root();
+    let (yard, mark) = field("cgroup");
+    let bystanders = Bystanders::plant(&yard);
+    let id = start(&yard, &mark, "sleep 600 & wait_here");
+    let group = yard.record(&id)["cgroup"]["path"].as_str().expect("it has a control group").to_owned();
+    std::fs::write(format!("{group}/cgroup.freeze"), "1").unwrap();
+    yard.ok(&["stop", &id]);
+    assert_eq!(processes_with(&mark), [0; 0]);
+    bystanders.require_untouched(&yard);
+    1
+}
+
+/// A member that sleeps in the kernel survives SIGKILL: that is said, the record is kept, and when it wakes
+/// the session can be ended.
+fn end_sleeping() -> u64 {
+    require_root();
+    let (yard, mark) = field("tree");
+    let bystanders = Bystanders::plant(&yard);
+    let disk = Mounted::ext4(&yard.path().join("disk"), &yard.path().join("image"), 16 << 20);
+    disk.freeze();
+    let file = disk.path().join("file");
+    let script = format!("dd if=/dev/zero of={} bs=4k count=1 & wait_here", file.display());
+    let id = start(&yard, &mark, &script);
+    let mut stop = yard.command(&["stop", "--force", &id]);
+    let stopped = stop.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&stopped.stderr).into_owned();
+    assert_eq!(stopped.status.code(), Some(3), "{said}");
+    assert!(said.contains("is left"), "{said}");
+    assert_eq!(processes_with(&mark).len(), 1, "only the sleeper is left");
+    disk.thaw();
+    eventually("the sleeper woke and died", || processes_with(&mark).is_empty());
+    yard.ok(&["recover"]);
+    assert!(!yard.record(&id)["finished_at"].is_null());
+    bystanders.require_untouched(&yard);
+    let _ = Command::new("sync").arg("-f").arg(disk.path()).status();
+    1
+}

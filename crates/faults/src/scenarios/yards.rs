@@ -1,0 +1,173 @@
+//! Worktrees that must not be removed, or not so: a mount inside, a process inside, symbolic links put in
+//! their place while a recovery is at work.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sexton_field::repository::{Repository, files_under};
+use sexton_field::scene::end_behind_its_back;
+use sexton_field::{Bystander, Yard, eventually};
+
+use crate::bystanders::Bystanders;
+use crate::campaign::{Scenario, Trials};
+use crate::mounts::{must, require_root};
+
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "yards",
+    promises: "I3 I4 I5",
+    what: "mounts and processes inside worktrees, symbolic links in their place, swapped while they go",
+    mutant: "no_mount_check",
+    tools: &[("mount", "mount"), ("git", "git")],
+    run,
+};
+
+fn run(trials: &mut Trials) {
+    require_root();
+    for round in 0..trials.either(2, 20) {
+        if trials.is_hopeless() {
+            return;
+        }
+        trials.trial(&format!("a mount inside, round {round}"), || keep_mounted());
+        trials.trial(&format!("a process inside, round {round}"), || keep_occupied());
+        trials.trial(&format!("a link in its place, round {round}"), || refuse_link(false));
+        trials.trial(&format!("a link in its parent's place, round {round}"), || refuse_link(true));
+        let swaps = 20 + trials.random(200);
+        trials.trial(&format!("links swapped in meanwhile, round {round}"), || survive_swaps(swaps));
+    }
+}
+
+/// A session that is dead, with work in its worktree.
+struct Orphan {
+    yard: Yard,
+    repository: Repository,
+    bystanders: Bystanders,
+    id: String,
+    tree: PathBuf,
+    work: Vec<u8>,
+    victim: PathBuf,
+}
+
+impl Orphan {
+    fn leave() -> Orphan {
+        let yard =
+            Yard::new().with_settings("contain = \"tree\"\nowner.grace = \"10m\"\nstop.grace = \"200ms\"\n");
+        let repository = Repository::in_work_dir(&yard);
+        let bystanders = Bystanders::plant(&yard);
+        let ready = yard.path().join("ready");
+        let script = format!("echo precious > new; touch {}; exec sleep 600", ready.display());
+        let id = yard.ok(&["run", "-d", "-w", "--", "sh", "-c", &script]);
+        eventually("the work is done", || ready.exists());
+        end_behind_its_back(&yard, &id);
+        let tree = PathBuf::from(yard.record(&id)["worktree"]["path"].as_str().unwrap());
+        let victim = yard.path().join("victim");
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::write(victim.join("new"), "of somebody else\n").unwrap();
+        std::fs::write(victim.join("other"), "of somebody else too\n").unwrap();
+        Orphan { yard, repository, bystanders, id, tree, work: b"precious\n".to_vec(), victim }
+    }
+
+    fn require_victim_whole(&self) {
+        assert_eq!(files_under(&self.victim).len(), 2, "what belongs to somebody else was removed");
+        self.bystanders.require_untouched(&self.yard);
+    }
+
+    /// The work is where it was, or in the rescue, or both.
+    fn require_work(&self, places: &[&Path]) {
+        let there =
+            places.iter().any(|place| std::fs::read(place.join("new")).is_ok_and(|found| found == self.work));
+        let name = format!("refs/sexton/rescue/{}:new", self.id);
+        let saved = self.repository.command(&["cat-file", "blob", &name]).output().unwrap();
+        assert!(there || saved.stdout == self.work, "the work is nowhere");
+    }
+
+    fn recover(&self) -> i32 {
+        self.yard.sexton(&["recover"]).code
+    }
+}
+
+fn keep_mounted() -> u64 {
+    let orphan = Orphan::leave();
+    let inside = orphan.tree.join("mounted");
+    std::fs::create_dir(&inside).unwrap();
+    must("mount", &["--bind", orphan.victim.to_str().unwrap(), inside.to_str().unwrap()]);
+    let code = orphan.recover();
+    must("umount", &["-l", inside.to_str().unwrap()]);
+    orphan.require_victim_whole();
+    assert_eq!(code, 3, "a worktree with a mount inside is kept, and that is said");
+    orphan.require_work(&[&orphan.tree]);
+    assert!(orphan.tree.join("tracked").exists(), "it was not kept");
+    assert_eq!(orphan.recover(), 0, "without the mount it goes");
+    orphan.require_victim_whole();
+    orphan.require_work(&[]);
+    1
+}
+
+fn keep_occupied() -> u64 {
+    let orphan = Orphan::leave();
+    let mut inside = Command::new("sleep");
+    inside.arg("600").current_dir(&orphan.tree).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut inside = Bystander(inside.spawn().unwrap());
+    assert_eq!(orphan.recover(), 3, "an occupied worktree is kept, and that is said");
+    assert!(orphan.tree.join("tracked").exists(), "it was removed under a process");
+    inside.end();
+    assert_eq!(orphan.recover(), 0);
+    assert!(!orphan.tree.exists());
+    orphan.require_victim_whole();
+    orphan.require_work(&[]);
+    1
+}
+
+fn refuse_link(parent: bool) -> u64 {
+    let orphan = Orphan::leave();
+    let place = if parent { orphan.tree.parent().unwrap().to_owned() } else { orphan.tree.clone() };
+    let aside = orphan.yard.path().join("aside");
+    std::fs::rename(&place, &aside).unwrap();
+    let target = if parent {
+        // A folder of somebody else's with another of the worktree's name in it.
+        let other = orphan.yard.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        std::fs::rename(&orphan.victim, other.join(orphan.tree.file_name().unwrap())).unwrap();
+        symlink(other.join(orphan.tree.file_name().unwrap()), &orphan.victim).unwrap();
+        other
+    } else {
+        orphan.victim.clone()
+    };
+    symlink(&target, &place).unwrap();
+    orphan.recover();
+    orphan.require_victim_whole();
+    let tree = if parent { aside.join(orphan.tree.file_name().unwrap()) } else { aside };
+    orphan.require_work(&[&tree]);
+    1
+}
+
+/// Somebody swaps the worktree for a link to something else, and back, while recoveries are at work.
+fn survive_swaps(swaps: u64) -> u64 {
+    let orphan = Orphan::leave();
+    let aside = orphan.yard.path().join("aside");
+    let done = AtomicBool::new(false);
+    let swapped = std::thread::scope(|scope| {
+        let swapper = scope.spawn(|| {
+            let mut swapped = 0;
+            while !done.load(Ordering::Relaxed) && swapped < swaps {
+                if std::fs::rename(&orphan.tree, &aside).is_ok() {
+                    let _ = symlink(&orphan.victim, &orphan.tree);
+                    std::thread::yield_now();
+                    let _ = std::fs::remove_file(&orphan.tree);
+                    let _ = std::fs::rename(&aside, &orphan.tree);
+                    swapped += 1;
+                }
+                std::thread::yield_now();
+            }
+            swapped
+        });
+        orphan.recover();
+        orphan.recover();
+        done.store(true, Ordering::Relaxed);
+        swapper.join().unwrap()
+    });
+    orphan.require_victim_whole();
+    orphan.require_work(&[&orphan.tree, &aside]);
+    swapped.max(1)
+}
