@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `docs`, `audit`, `bench`, `dist`.
+//! The project's own commands: `cargo xtask test`, `tidy`, `docs`, `audit`, `bench`, `faults`, `dist`.
 //!
 //! Architecture invariant: what CI checks is decided here and nowhere else, so that a developer's machine
 //! and CI never disagree. Nothing in here is part of the product.
@@ -8,6 +8,7 @@ mod audit;
 mod bench;
 mod dist;
 mod docs;
+mod faults;
 mod steps;
 mod test;
 mod tidy;
@@ -45,6 +46,8 @@ enum Task {
     /// Measure, and write docs/benchmarks.md
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Attack every promise: kills, failing disks, power cuts, reused pids, races, damage
+    Faults(faults::FaultsArguments),
     /// Build the program as it is meant to be given to people
     Dist,
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Docs(arguments) => docs::run(&arguments),
         Task::Audit => audit::run(),
         Task::Bench(bench) => bench::run(&bench),
+        Task::Faults(arguments) => faults::run(&arguments),
         Task::Dist => dist::run(),
     };
     match outcome {

@@ -67,7 +67,8 @@ impl Mounted {
     /// every Debian system, and can ask the kernel for this without any unsafe code of ours.
     pub(crate) fn cut_power(&self) {
         // EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH.
-        let script = r#"open(F, "<", $ARGV[0]) or die $!; ioctl(F, 0x8004587d, pack("L", 2)) or die $!;"#;
+        let script =
+            r#"open(F, "<", $ARGV[0]) or die $!; $how = pack("L", 2); ioctl(F, 0x8004587d, $how) or die $!;"#;
         must("perl", &["-e", script, self.path.to_str().unwrap()]);
     }
 

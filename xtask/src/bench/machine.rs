@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::Result;
 
 /// One paragraph: the machine, the filesystem below `directory`, the compiler, the day.
-pub(super) fn describe(directory: &Path) -> Result<String> {
+pub(crate) fn describe(directory: &Path) -> Result<String> {
     let cores = std::thread::available_parallelism()?;
     let processor =
         first_value(&fs::read_to_string("/proc/cpuinfo")?, "model name").unwrap_or("unknown").to_owned();

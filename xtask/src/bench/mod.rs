@@ -4,7 +4,7 @@
 //! that a slow minute of the machine falls on both. Nothing here decides whether a change is good: a
 //! goal that was missed is printed as missed, and the task still succeeds.
 
-mod machine;
+pub(crate) mod machine;
 mod measure;
 mod pueue;
 mod recover;

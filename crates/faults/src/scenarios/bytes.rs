@@ -86,18 +86,19 @@ fn load(yard: &Yard) -> Records {
 
 /// Whatever is read is as it was written; where something is missing, that was said.
 fn require_honest(yard: &Yard, whole: &Records) {
-    let store = match open(&yard.store_url(), Access::Read) {
-        Ok(store) => store,
-        // It cannot be opened at all, and says why: that is a way to be honest.
-        Err(_) => return,
-    };
+    // One that cannot be opened or listed at all says why: that is a way to be honest.
+    let Ok(store) = open(&yard.store_url(), Access::Read) else { return };
     let Ok(listing) = block_on(store.list(&Query::all())) else { return };
-    for session in &listing.sessions {
-        assert_eq!(whole.get(&session.id), Some(session), "a record was read that was never written");
-    }
+    require_true(&listing.sessions, whole);
     let said = !listing.damage.is_empty() || !store.damage().is_empty();
     let missing = whole.len() - listing.sessions.len();
     assert!(missing == 0 || said, "{missing} records are missing, and nothing says so");
+}
+
+fn require_true(sessions: &[Session], whole: &Records) {
+    for session in sessions {
+        assert_eq!(whole.get(&session.id), Some(session), "a record was read that was never written");
+    }
 }
 
 /// Commands that would write refuse, and the damaged file stays as it is.
@@ -113,11 +114,15 @@ fn require_untouched(yard: &Yard, harmed: &[u8]) {
 
 /// A repair keeps what can be read and makes the store writable.
 fn require_repaired(yard: &Yard, whole: &Records) {
+    let readable = yard.sexton(&["ps", "-a", "--json"]).stdout;
+    let before = serde_json::from_str::<Vec<serde_json::Value>>(&readable).map_or(0, |records| records.len());
     let ran = yard.sexton(&["doctor", "--repair"]);
     assert!(ran.code == 0 || ran.stderr.contains("newer"), "doctor exits {}: {}", ran.code, ran.stderr);
     if ran.code == 0 {
-        require_honest(yard, whole);
         assert_eq!(yard.sexton(&["ps", "-a"]).code, 0);
+        let kept = load(yard).into_values().collect::<Vec<_>>();
+        require_true(&kept, whole);
+        assert!(kept.len() >= before, "{before} records could be read, and a repair kept {}", kept.len());
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{WaitOptions, wait};
 use sexton_core::ProcessIdentity;
 use sexton_field::records::edit_record;
 use sexton_field::{Bystander, Yard, eventually, is_running, kill_9};
@@ -119,7 +119,7 @@ fn start_ticks(pid: u64) -> u64 {
 
 /// The first process of a namespace inherits everybody's children.
 fn reap() {
-    while let Ok(Some(_)) = waitpid(None::<Pid>, WaitOptions::NOHANG) {}
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
     std::thread::park_timeout(Duration::from_millis(1));
 }
 

@@ -30,7 +30,14 @@ const MOMENT: Duration = Duration::from_millis(100);
 pub(crate) fn open(url: &str, access: Access) -> Result<Box<dyn Store>, String> {
     let registry = Registry::linked().map_err(|error| error.to_string())?;
     let (plugin, path) = registry.require_store(url).map_err(|error| error.to_string())?;
-    (plugin.open)(&StoreOptions { path, access, durability: Durability::Power }).map_err(|e| e.to_string())
+    (plugin.open)(&StoreOptions { path, access, durability: Durability::Power })
+        .map_err(|error| chain(&error))
+}
+
+/// An error and its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn blank(id: &SessionId) -> Session {
@@ -73,7 +80,7 @@ fn commit_for_ever(url: &str, share: bool) -> String {
         let id = SessionId::random();
         say(format!("begins {id}"));
         if let Err(error) = block_on(store.commit(Batch::new().insert(blank(&id)))) {
-            return error.to_string();
+            return chain(&error);
         }
         say(format!("committed {id}"));
         if !share {
@@ -86,7 +93,7 @@ fn commit_for_ever(url: &str, share: bool) -> String {
         });
         say("turns".to_owned());
         if let Err(error) = block_on(turned) {
-            return error.to_string();
+            return chain(&error);
         }
         say("turned".to_owned());
     }

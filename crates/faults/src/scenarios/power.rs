@@ -1,6 +1,7 @@
 //! Power cuts: in a stream of commits, and in the middle of a recovery. Whatever was acknowledged is there
 //! when the power is back, and no worktree is gone whose work is not.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -37,7 +38,7 @@ fn run(trials: &mut Trials) {
             if trials.is_hopeless() {
                 return;
             }
-            let delay = Duration::from_millis(trials.random(900));
+            let delay = Duration::from_millis(trials.random(300));
             trials.trial(&format!("{store}, recovery, round {round}"), || cut_recovery(store, delay));
         }
     }
@@ -64,7 +65,8 @@ fn cut_recovery(store: &'static str, delay: Duration) -> u64 {
     let disk = Mounted::ext4(&directory.path().join("disk"), &directory.path().join("image"), IMAGE_BYTES);
     let scene = Scene::inside(disk.path(), store, 3);
     sync_all(&disk);
-    let mut recovery = scene.yard.command(&["recover"]).spawn().unwrap();
+    let mut recovery =
+        scene.yard.command(&["recover"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let moment = std::sync::mpsc::channel::<()>();
     let _ = moment.1.recv_timeout(delay);
     let pid = rustix::process::Pid::from_child(&recovery);

@@ -134,8 +134,7 @@ fn end_sleeping() -> u64 {
     assert_eq!(processes_with(&mark).len(), 1, "only the sleeper is left");
     disk.thaw();
     eventually("the sleeper woke and died", || processes_with(&mark).is_empty());
-    yard.ok(&["recover"]);
-    assert!(!yard.record(&id)["finished_at"].is_null());
+    yard.wait_until_ended(&id);
     bystanders.require_untouched(&yard);
     let _ = Command::new("sync").arg("-f").arg(disk.path()).status();
     1

@@ -1,0 +1,159 @@
+//! `cargo xtask faults`: builds the program and the campaign, provides the tools, runs, and writes down what
+//! was found.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::bench::machine;
+use crate::workspace::{cargo, root, target_dir};
+use crate::{Result, tools};
+
+/// Attack every promise, and count the damage.
+#[derive(Args)]
+pub(crate) struct FaultsArguments {
+    /// The scenarios to run; all without one
+    scenarios: Vec<String>,
+    /// A part of each, enough to notice most defects, in minutes
+    #[arg(long)]
+    quick: bool,
+    /// Give the program each scenario's deliberate defect, and require that it is noticed
+    #[arg(long)]
+    mutants: bool,
+    /// Write the figures into docs/faults.md
+    #[arg(long, conflicts_with = "mutants")]
+    write: bool,
+    /// What random choices begin with
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// The campaign and the program it attacks.
+struct Built {
+    campaign: PathBuf,
+    program: PathBuf,
+}
+
+/// Runs the campaign, or its mutants.
+pub(crate) fn run(arguments: &FaultsArguments) -> Result {
+    let built = build(arguments.mutants)?;
+    let listing = list(&built)?;
+    provide_tools(&listing)?;
+    if arguments.mutants {
+        return run_mutants(&built, &listing, arguments);
+    }
+    let report = target_dir().join("faults.json");
+    let mut command = built.command();
+    command.args(&arguments.scenarios).arg("--report").arg(&report);
+    command.args(["--seed", &arguments.seed.to_string()]);
+    if arguments.quick {
+        command.arg("--quick");
+    }
+    let status = command.status()?;
+    if arguments.write {
+        write_page(&report, arguments)?;
+    }
+    if status.success() { Ok(()) } else { Err("a promise is broken".into()) }
+}
+
+impl Built {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.campaign);
+        command.env("SEXTON_TEST_BINARY", &self.program).stdin(Stdio::null());
+        command
+    }
+}
+
+/// Mutants are built apart, so that no other task ever finds a program with a defect.
+fn build(mutants: bool) -> Result<Built> {
+    let directory = if mutants { target_dir().join("mutants") } else { target_dir() };
+    let mut command = cargo(["build", "--package", "sexton", "--package", "sexton-faults"]);
+    command.arg("--target-dir").arg(&directory);
+    if mutants {
+        command.args(["--features", "sexton/mutants,sexton-faults/mutants"]);
+    }
+    if !command.status()?.success() {
+        return Err("the campaign cannot be built".into());
+    }
+    let debug = directory.join("debug");
+    Ok(Built { campaign: debug.join("faults"), program: debug.join("sexton") })
+}
+
+fn list(built: &Built) -> Result<Vec<Value>> {
+    let output = built.command().arg("--list").output()?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn provide_tools(listing: &[Value]) -> Result {
+    let named = listing.iter().flat_map(|scenario| scenario["tools"].as_array().into_iter().flatten());
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut wanted: Vec<(String, String)> = named.map(|tool| (word(&tool[0]), word(&tool[1]))).collect();
+    wanted.sort();
+    wanted.dedup();
+    tools::require(&wanted.iter().map(|(program, package)| (&**program, &**package)).collect::<Vec<_>>())
+}
+
+/// Each scenario must notice its own mutant.
+fn run_mutants(built: &Built, listing: &[Value], arguments: &FaultsArguments) -> Result {
+    let mut survivors = Vec::new();
+    for scenario in listing {
+        let (name, mutant) = (scenario["name"].as_str(), scenario["mutant"].as_str());
+        let (Some(name), Some(mutant)) = (name, mutant) else {
+            return Err("a scenario without a name".into());
+        };
+        if !arguments.scenarios.is_empty() && !arguments.scenarios.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let mut command = built.command();
+        command.args([name, "--quick"]).env("SEXTON_MUTANT", mutant);
+        let output = command.output()?;
+        let violations = String::from_utf8_lossy(&output.stderr).matches("violation:").count();
+        let noticed = !output.status.success() && violations > 0;
+        println!("{name:<12} {mutant:<20} {}", if noticed { "noticed" } else { "SURVIVED" });
+        if !noticed {
+            survivors.push(mutant.to_owned());
+        }
+    }
+    if survivors.is_empty() {
+        return Ok(());
+    }
+    Err(format!("the campaign did not notice: {}", survivors.join(", ")).into())
+}
+
+/// The page's figures stand between these lines; the words around them are written by people.
+const BEGIN: &str = "<!-- figures begin -->";
+const END: &str = "<!-- figures end -->";
+
+fn write_page(report: &Path, arguments: &FaultsArguments) -> Result {
+    let outcomes: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(report)?)?;
+    let mut table = String::from(
+        "| scenario | attacks | what it does | trials | faults | violations | seconds | its mutant |\n\
+         |---|---|---|---:|---:|---:|---:|---|\n",
+    );
+    for one in &outcomes {
+        let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+        let violations = one["violations"].as_array().map_or(0, Vec::len);
+        table.push_str(&format!(
+            "| `{}` | {} | {} | {} | {} | {violations} | {:.0} | `{}` |\n",
+            text("scenario"),
+            text("promises"),
+            text("what"),
+            one["trials"],
+            one["faults"],
+            one["seconds"].as_f64().unwrap_or_default(),
+            text("mutant"),
+        ));
+    }
+    let effort = if arguments.quick { "quick" } else { "full" };
+    let machine = machine::describe(&std::env::temp_dir())?;
+    let figures = format!("{BEGIN}\n{machine} A {effort} campaign, seed {}.\n\n{table}{END}", arguments.seed);
+    let path = root().join("docs/faults.md");
+    let page = std::fs::read_to_string(&path)?;
+    let (Some(begin), Some(end)) = (page.find(BEGIN), page.find(END)) else {
+        return Err("docs/faults.md has no place for figures".into());
+    };
+    let page = format!("{}{figures}{}", &page[..begin], &page[end + END.len()..]);
+    Ok(std::fs::write(path, page)?)
+}
