@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::decide::{Claim, Current, Decision, Prior, decide, needs_priors};
 use super::dialect::Reason;
 use super::look::{Sight, Standing};
+use crate::session::Cgroup;
 use crate::store::LockName;
 use crate::{Batch, Query, Session, SessionId, Store, StoreError, Time};
 
@@ -115,8 +116,9 @@ pub async fn resume(
     loop {
         let current = load_current(ground.store, id).await?;
         let named = (current != Current::Missing).then(|| id.clone());
+        let mut eyes = None;
         let priors = match needs_priors(&current, claim, dialect) {
-            true => find_priors(ground, id, claim).await?,
+            true => find_priors(ground, &mut eyes, id, claim).await?,
             false => Vec::new(),
         };
         let mut decision = decide(&current, &priors, claim, dialect, (ground.clock)());
@@ -124,12 +126,27 @@ pub async fn resume(
         if changed.is_empty() {
             return Ok(Resumption::of(named, decision));
         }
+        let emptied = find_emptied(&priors, &changed);
         match ground.store.commit(changed.into_iter().fold(Batch::new(), Batch::replace)).await {
-            Ok(_) => return Ok(Resumption::of(named, decision)),
+            Ok(_) => {
+                if let (Some(cgroup), Some(Ok(sight))) = (emptied, eyes) {
+                    sight.probe.release(&cgroup);
+                }
+                return Ok(Resumption::of(named, decision));
+            }
             Err(StoreError::Conflict { .. }) if attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The control group of a session whose end is recorded by this very commit: nobody else will remove it.
+fn find_emptied(priors: &[Prior], changed: &[Session]) -> Option<Cgroup> {
+    let ended = priors.iter().filter(|prior| prior.standing == Standing::Gone);
+    let mut settled = ended.filter(|prior| {
+        changed.iter().any(|after| after.id == prior.session.id && after.status.is_finished())
+    });
+    settled.find_map(|prior| prior.session.cgroup.clone())
 }
 
 async fn load_current(store: &dyn Store, id: &SessionId) -> Result<Current, StoreError> {
@@ -149,15 +166,15 @@ async fn load_current(store: &dyn Store, id: &SessionId) -> Result<Current, Stor
 /// The sessions that may have driven the loop before, each looked at.
 async fn find_priors(
     ground: &Ground<'_>,
+    eyes: &mut Option<Result<Sight, String>>,
     current: &SessionId,
     claim: &Claim,
 ) -> Result<Vec<Prior>, StoreError> {
     let listed = ground.store.list(&Query::active_loops()).await?.sessions;
-    let mut eyes = None;
     let mut priors = Vec::new();
     for session in listed.into_iter().filter(|session| session.id != *current && claim.fits(session)) {
         let fallback = ground.store.fallback_activity(&session).await?;
-        let standing = stand(ground, &mut eyes, &session).await;
+        let standing = stand(ground, eyes, &session).await;
         priors.push(Prior { session, fallback, standing });
     }
     Ok(priors)
