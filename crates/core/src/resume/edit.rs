@@ -61,8 +61,8 @@ pub(super) fn transfer(
     let (mut source, mut target) = (prior.session.clone(), current.clone());
     let mut state = source.loop_state.clone().unwrap_or_default();
     state.active = true;
-    state.extra.remove("completed_at");
-    state.extra.remove("stop_reason");
+    state.extra.shift_remove("completed_at");
+    state.extra.shift_remove("stop_reason");
     if let Some(key) = dialect.owner_key {
         state.extra.insert(key.to_owned(), json!(target.id.as_str()));
     }
