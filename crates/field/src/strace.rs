@@ -179,8 +179,7 @@ fn kill_family_at(yard: &Yard, family: Family, call: &Call, arguments: &[&str], 
 pub fn fail_at(yard: &Yard, call: &Call, error: &str, arguments: &[&str]) -> Ran {
     let Call { name, nth } = call;
     let (only, fail) = (format!("trace={name}"), format!("inject={name}:error={error}:when={nth}"));
-    let mut command =
-        traced(yard, Family::FirstThread, Path::new("/dev/null"), &[&only, &fail], arguments);
+    let mut command = traced(yard, Family::FirstThread, Path::new("/dev/null"), &[&only, &fail], arguments);
     Ran::of(&command.output().expect("strace and taskset are installed"))
 }
 

@@ -1,13 +1,13 @@
 //! What the program does to a yard at rest: each deed with the yard it needs and what it should leave behind.
 //! Interrupted in any way and done again, it must leave the same.
 
+use serde_json::{Value, json};
 use sexton_core::session::{Agent, Exit, LoopState};
 use sexton_core::{Host, Session, SessionId, Status, Time};
 use sexton_field::Yard;
 use sexton_field::records::insert_records;
 use sexton_field::repository::Repository;
 use sexton_field::scene::end_behind_its_back;
-use serde_json::{Value, json};
 
 use crate::bystanders::Bystanders;
 use crate::snapshot::Snapshot;
