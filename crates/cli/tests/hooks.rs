@@ -84,8 +84,6 @@ fn a_payload_that_cannot_be_used_is_told_and_forgiven_unless_it_is_strict() {
     let loops = Loops::on(stores()[0]);
     loops.insert([driven("old", HOUR), ended("new")]);
     let before = loops.records();
-    let mut flood = payload(&json!({"filler": "x".repeat(33 << 20)}));
-    flood.reverse();
     let bad: [(&[u8], &str); 7] = [
         (b"", "no JSON object: it is empty"),
         (b"hello", "no JSON object"),
@@ -185,7 +183,7 @@ fn an_agent_that_was_killed_goes_on_in_a_new_session_with_its_loop() {
     });
     // While it runs, nobody takes its loop.
     let second = yard.ok(&["run", "--", "sh", "-c", &script("true")]);
-    assert_eq!(serde_json::from_str::<Value>(&second).unwrap()["reason"], "prior_session_running");
+    assert!(second.contains("\"prior_session_running\""), "{second}");
     for who in ["supervisor", "process"] {
         kill_9(yard.record(&first)[who]["pid"].as_u64().unwrap());
     }

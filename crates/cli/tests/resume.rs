@@ -144,7 +144,10 @@ fn a_record_that_cannot_be_read_stays_as_it_is_to_the_byte(loops: &Loops) {
     assert!(output.status.success(), "a hook does not fail its agent's turn");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["reason"], loops.dialect().word(Reason::CurrentLoopUnreadable));
-    assert_eq!(bytes_below(&loops.yard.state_dir()), before, "something was written");
+    let after = bytes_below(&loops.yard.state_dir());
+    for (path, bytes) in before {
+        assert!(after.get(&path) == Some(&bytes), "{} was changed", path.display());
+    }
 }
 
 fn without_an_identity_nothing_is_done(loops: &Loops) {
