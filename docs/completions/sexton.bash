@@ -43,6 +43,9 @@ _sexton() {
             sexton,logs)
                 cmd="sexton__subcmd__logs"
                 ;;
+            sexton,loop)
+                cmd="sexton__subcmd__loop"
+                ;;
             sexton,metrics)
                 cmd="sexton__subcmd__metrics"
                 ;;
@@ -67,6 +70,9 @@ _sexton() {
             sexton,restore)
                 cmd="sexton__subcmd__restore"
                 ;;
+            sexton,resume)
+                cmd="sexton__subcmd__resume"
+                ;;
             sexton,run)
                 cmd="sexton__subcmd__run"
                 ;;
@@ -87,6 +93,12 @@ _sexton() {
                 ;;
             sexton,worktree)
                 cmd="sexton__subcmd__worktree"
+                ;;
+            sexton__subcmd__loop,set)
+                cmd="sexton__subcmd__loop__subcmd__set"
+                ;;
+            sexton__subcmd__loop,show)
+                cmd="sexton__subcmd__loop__subcmd__show"
                 ;;
             sexton__subcmd__rescue,drop)
                 cmd="sexton__subcmd__rescue__subcmd__drop"
@@ -116,7 +128,7 @@ _sexton() {
 
     case "${cmd}" in
         sexton)
-            opts="-h -V --state-dir --store --probe --json --help --version run ps show logs wait stop register finish recover prune forget rescue worktree backup restore migrate doctor metrics backends config trust schema completions demo"
+            opts="-h -V --state-dir --store --probe --json --help --version run ps show logs wait stop register finish recover resume loop prune forget rescue worktree backup restore migrate doctor metrics backends config trust schema completions demo"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -372,6 +384,84 @@ _sexton() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__loop)
+            opts="-h --state-dir --store --probe --json --help show set"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__loop__subcmd__set)
+            opts="-h --state-dir --store --probe --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__loop__subcmd__show)
+            opts="-h --state-dir --store --probe --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -804,6 +894,52 @@ _sexton() {
                 return 0
             fi
             case "${prev}" in
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__resume)
+            opts="-h --agent-session --thread --session --stale --strict --hook --state-dir --store --probe --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --agent-session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --thread)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stale)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hook)
+                    COMPREPLY=($(compgen -W "codex claude" -- "${cur}"))
+                    return 0
+                    ;;
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -39,6 +39,8 @@ complete -c sexton -n "__fish_sexton_needs_command" -f -a "stop" -d 'End session
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "register" -d 'Track a process that something else started'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "finish" -d 'Record the end of a registered session'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "recover" -d 'Put everything in order after a crash'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "resume" -d 'Take over the loop of this agent\'s earlier session'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "loop" -d 'See and set the loop state that a session carries'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "prune" -d 'Let old finished records go'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "forget" -d 'Settle sessions that nobody can judge, on your word'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "rescue" -d 'Find and bring back saved work'
@@ -157,6 +159,35 @@ complete -c sexton -n "__fish_sexton_using_subcommand recover" -l adopt -d 'Take
 complete -c sexton -n "__fish_sexton_using_subcommand recover" -l no-backup -d 'Do not back the store up before the first change'
 complete -c sexton -n "__fish_sexton_using_subcommand recover" -l json -d 'Print one JSON document on stdout'
 complete -c sexton -n "__fish_sexton_using_subcommand recover" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l agent-session -d 'The agent\'s own id of its conversation' -r
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l thread -d 'The agent\'s own id of its thread; counts where no conversation was recorded' -r
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l session -d 'The session that goes on [default: the one this command runs in]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l stale -d 'How long a loop that nobody touched can still be taken over [default: resume.stale]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l hook -d 'Read the JSON that this agent hands to its hooks, and never fail its turn' -r -f -a "codex\t'Codex: `notify` in config.toml, or a hook of its hooks.json'
+claude\t'Claude Code: a hook of its settings.json'"
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l strict -d 'Exit with an error where the loop was refused, or where a hook had trouble'
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand resume" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and not __fish_seen_subcommand_from show set" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and not __fish_seen_subcommand_from show set" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and not __fish_seen_subcommand_from show set" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and not __fish_seen_subcommand_from show set" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and not __fish_seen_subcommand_from show set" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and not __fish_seen_subcommand_from show set" -f -a "show" -d 'Show a session\'s loop'
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and not __fish_seen_subcommand_from show set" -f -a "set" -d 'Set keys of a session\'s loop; `null` takes one away'
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from show" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from show" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from show" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from show" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from set" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from set" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from set" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from set" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand loop; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help'
 complete -c sexton -n "__fish_sexton_using_subcommand prune" -l ttl -d 'Keep finished records for so long [default: retention.ttl, 7d]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand prune" -l keep -d 'Keep so many of them [default: retention.keep, 1000]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand prune" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r

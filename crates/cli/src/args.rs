@@ -56,6 +56,10 @@ pub enum Command {
     Finish(commands::finish::FinishArgs),
     /// Put everything in order after a crash
     Recover(commands::recover::RecoverArgs),
+    /// Take over the loop of this agent's earlier session
+    Resume(commands::resume::ResumeArgs),
+    /// See and set the loop state that a session carries
+    Loop(commands::loops::LoopArgs),
     /// Let old finished records go
     Prune(commands::prune::PruneArgs),
     /// Settle sessions that nobody can judge, on your word

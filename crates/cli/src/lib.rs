@@ -14,6 +14,7 @@ mod context;
 mod ending;
 mod failure;
 mod findings;
+mod hook;
 mod labels;
 mod layers;
 mod outputs;
@@ -47,7 +48,10 @@ pub fn main() -> ExitCode {
     if is_asked_for_version() {
         return print_version();
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     let mut screen = Screen::for_terminal(cli.global.json);
     let outcome = pollster::block_on(commands::run(cli, &mut screen));
     let exit = match outcome {
@@ -55,6 +59,14 @@ pub fn main() -> ExitCode {
         Err(failure) => screen.fail(&failure),
     };
     ExitCode::from(exit.max(screen.exit_of_damage()).0)
+}
+
+/// Prints what the parser has to say: help, or what is wrong with the arguments.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // Where even that cannot be printed there is nobody left to tell.
+    let _ = error.print();
+    let forgiven = commands::resume::is_lenient(std::env::args_os());
+    ExitCode::from(if forgiven { 0 } else { u8::try_from(error.exit_code()).unwrap_or(2) })
 }
 
 /// Whether nothing is asked but the version. Scripts ask that at every step of theirs, so it is answered

@@ -15,6 +15,7 @@ pub mod plugin;
 pub mod probe;
 pub mod query;
 pub mod recover;
+pub mod resume;
 pub mod session;
 pub mod store;
 pub mod text;

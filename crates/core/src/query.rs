@@ -19,6 +19,8 @@ pub struct Query {
     pub repo: Option<PathBuf>,
     /// Only those that recovery owes something: see [`Session::is_settled`].
     pub unsettled: bool,
+    /// Only those whose loop says that it is active.
+    pub active_loop: bool,
     /// Only those that finished before this.
     pub finished_before: Option<Time>,
     /// At most so many, the newest.
@@ -39,6 +41,11 @@ impl Query {
     /// The records that recovery looks at.
     pub fn unsettled() -> Query {
         Query { unsettled: true, ..Query::all() }
+    }
+
+    /// The records of sessions that drive a loop, whatever became of their processes.
+    pub fn active_loops() -> Query {
+        Query { active_loop: true, ..Query::all() }
     }
 
     /// Only records with one of `statuses`.
@@ -99,6 +106,7 @@ impl Query {
             && self.id_prefix.as_ref().is_none_or(|prefix| session.id.as_str().starts_with(prefix))
             && self.repo.as_ref().is_none_or(|wanted| repo().is_some_and(|repo| repo.as_path() == wanted))
             && !(self.unsettled && session.is_settled())
+            && (!self.active_loop || session.loop_state.as_ref().is_some_and(|state| state.active))
             && self.finished_before.is_none_or(|time| session.finished_before(time))
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::resume::{Activity, Dialect};
 use crate::session::RecordError;
 use crate::{Query, Session, SessionId, Status, Time};
 
@@ -72,6 +73,25 @@ pub trait Store: Send + Sync {
     /// Sets the damaged parts aside, keeps every record that can be read, and makes the store writable
     /// again. Does nothing to a healthy store. A store of a newer format is not repaired.
     async fn repair(&self, now: Time) -> Result<RepairReport, StoreError>;
+
+    /// How loops are spoken of here. A store on another tool's files supplies that tool's words, keys and
+    /// customs; there a session that exists but has no loop yet is a record whose `loop` is null, and
+    /// replacing it makes its loop.
+    fn dialect(&self) -> &'static Dialect {
+        &Dialect::SEXTON
+    }
+
+    /// The session that the store itself calls the current one. Asked only where neither an argument nor a
+    /// variable of the [`Dialect`] names one; Sexton's own stores know of none.
+    async fn current_session(&self) -> Result<Option<SessionId>, StoreError> {
+        Ok(None)
+    }
+
+    /// The last sign of life of a session whose loop has no activity time of its own, such as the time at
+    /// which its file was written.
+    async fn fallback_activity(&self, session: &Session) -> Result<Option<Activity>, StoreError> {
+        Ok(Some(Activity::of_start(session)))
+    }
 }
 
 /// What a store is, for `doctor` and for marks on what belongs to it.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub mod loops;
 pub mod records;
 pub mod repository;
 pub mod scene;
@@ -95,7 +96,11 @@ impl Yard {
 
     /// The store's file.
     pub fn store_path(&self) -> PathBuf {
-        let file = if self.store == "sqlite" { "sessions.db" } else { "sessions.jsonl" };
+        let file = match self.store {
+            "sqlite" => "sessions.db",
+            "json" => "sessions.jsonl",
+            other => other,
+        };
         self.state_dir().join(file)
     }
 
@@ -115,7 +120,7 @@ impl Yard {
     /// Puts any command into this yard.
     pub fn enclose(&self, command: &mut Command) {
         command.current_dir(self.work_dir()).stdin(Stdio::null());
-        for name in ["SEXTON_SESSION_ID", "SEXTON_PROBE", "XDG_STATE_HOME", "COLUMNS"] {
+        for name in ["SEXTON_SESSION_ID", "SEXTON_PROBE", "XDG_STATE_HOME", "COLUMNS", "TMUX_PANE"] {
             command.env_remove(name);
         }
         command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("config"));

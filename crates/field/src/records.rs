@@ -8,7 +8,8 @@ use sexton_core::{Batch, Session, SessionId, Store};
 
 use crate::Yard;
 
-fn open(yard: &Yard) -> Box<dyn Store> {
+/// The yard's store, for changes.
+pub fn open(yard: &Yard) -> Box<dyn Store> {
     let registry = Registry::linked().unwrap();
     let (plugin, path) = registry.require_store(&yard.store_url()).unwrap();
     (plugin.open)(&StoreOptions { path, access: Access::Write, durability: Durability::Process }).unwrap()

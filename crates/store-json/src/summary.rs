@@ -36,6 +36,8 @@ pub(crate) struct Known {
     pub(crate) finished_at: Option<Time>,
     /// Whether its worktree waits for recovery.
     pub(crate) pending: bool,
+    /// Whether its loop says that it is active.
+    pub(crate) active_loop: bool,
 }
 
 /// The record's own spelling of a summary; every other field is skipped.
@@ -50,6 +52,14 @@ struct Read {
     worktree: Option<ReadWorktree>,
     finished_at: Option<Time>,
     recovery: Option<ReadRecovery>,
+    #[serde(rename = "loop")]
+    loop_state: Option<ReadLoop>,
+}
+
+#[derive(Deserialize)]
+struct ReadLoop {
+    #[serde(default)]
+    active: bool,
 }
 
 #[derive(Deserialize)]
@@ -64,13 +74,34 @@ struct ReadRecovery {
 
 impl From<Read> for Summary {
     fn from(read: Read) -> Summary {
-        let Read { schema, id, status, created_at, name, ticket, worktree, finished_at, recovery } = read;
+        let Read {
+            schema,
+            id,
+            status,
+            created_at,
+            name,
+            ticket,
+            worktree,
+            finished_at,
+            recovery,
+            loop_state,
+        } = read;
         let content = if schema > u64::from(SCHEMA_VERSION) {
             Content::Newer { schema, name: name.filter(|_| status.is_active()) }
         } else {
             let repo = worktree.and_then(|worktree| worktree.repo);
             let pending = recovery.is_some_and(|read| read.worktree == Some(WorktreeOutcome::Pending));
-            Content::Known(Known { status, created_at, name, ticket, repo, finished_at, pending })
+            let active_loop = loop_state.is_some_and(|state| state.active);
+            Content::Known(Known {
+                status,
+                created_at,
+                name,
+                ticket,
+                repo,
+                finished_at,
+                pending,
+                active_loop,
+            })
         };
         Summary { id, content }
     }
@@ -134,6 +165,7 @@ impl Known {
                 .as_ref()
                 .is_none_or(|repo| self.repo.as_ref().is_some_and(|own| own.as_path() == repo))
             && !(query.unsettled && self.status.is_finished() && !self.pending)
+            && (self.active_loop || !query.active_loop)
             && query.finished_before.is_none_or(|time| {
                 self.status.is_finished()
                     && self.created_at < time

@@ -48,6 +48,11 @@ pub(crate) fn select(query: &Query) -> Selection {
     if query.unsettled {
         conditions.push("finished = 0".to_owned());
     }
+    if query.active_loop {
+        // Where the words are missing there is no such loop. Where they are there, the record itself says
+        // whose they are.
+        conditions.push("instr(document, '\"active\":true') > 0".to_owned());
+    }
     if let Some(time) = query.finished_before {
         let time = bind(Value::Integer(time.as_nanoseconds()));
         conditions.push(format!("created_ns < {time} AND finished_ns < {time}"));
@@ -60,7 +65,8 @@ pub(crate) fn select(query: &Query) -> Selection {
         sql = format!("{sql} WHERE {}", conditions.join(" AND "));
     }
     sql += " ORDER BY created_ns DESC, id DESC";
-    if let Some(limit) = query.limit {
+    // Some of those with the words are not meant: they are counted when they have been read.
+    if let Some(limit) = query.limit.filter(|_| !query.active_loop) {
         sql = format!("{sql} LIMIT {}", bind(Value::Integer(stored(limit as u64))));
     }
     Selection { sql, values }
@@ -68,12 +74,14 @@ pub(crate) fn select(query: &Query) -> Selection {
 
 /// Whether the tally of the store says how many records `query` must find.
 pub(crate) fn is_counted(query: &Query) -> bool {
-    let Query { statuses: _, ticket, name, id_prefix, repo, unsettled, finished_before, limit } = query;
+    let Query { statuses: _, ticket, name, id_prefix, repo, unsettled, active_loop, finished_before, limit } =
+        query;
     ticket.is_none()
         && name.is_none()
         && id_prefix.is_none()
         && repo.is_none()
         && !unsettled
+        && !active_loop
         && finished_before.is_none()
         && limit.is_none()
 }

@@ -27,10 +27,12 @@ pub(crate) fn list(connection: &Connection, files: &Files, query: &Query) -> Res
     for values in found {
         let row = Row::from_values(values).map_err(|bad| Fault::Damage(vec![bad.damage()]))?;
         match row.parse() {
+            Ok(session) if query.active_loop && !query.matches(&session) => {}
             Ok(session) => listing.sessions.push(session),
             Err(error) => listing.damage.push(rows::unusable(&row.id, &error)),
         }
     }
+    listing.sessions.truncate(query.limit.unwrap_or(usize::MAX));
     Ok(listing)
 }
 

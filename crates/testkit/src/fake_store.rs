@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sexton_core::plugin::StoreOptions;
+use sexton_core::resume::Dialect;
 use sexton_core::session::SCHEMA_VERSION;
 use sexton_core::store::{
     Access, Backup, Change, CheckReport, Committed, Damage, Listing, LockGuard, LockName, RepairReport,
@@ -36,6 +37,7 @@ pub struct FakeStore {
     access: Access,
     world: Arc<Mutex<World>>,
     locks: Locks,
+    dialect: &'static Dialect,
 }
 
 /// What a commit that was told to fail did before it failed. Its caller cannot know, and must read again.
@@ -71,13 +73,20 @@ impl FakeStore {
             access: Access::Write,
             world: Arc::default(),
             locks: Locks::default(),
+            dialect: &Dialect::SEXTON,
         }
     }
 
     /// The store that goes by `path` in this process.
     pub fn at(path: &Path, access: Access) -> FakeStore {
         let (world, locks) = world::find_or_make(path);
-        FakeStore { path: path.to_owned(), access, world, locks }
+        FakeStore { path: path.to_owned(), access, world, locks, dialect: &Dialect::SEXTON }
+    }
+
+    /// The same records in a store that speaks of loops as another tool does.
+    #[must_use]
+    pub fn speaking(&self, dialect: &'static Dialect) -> FakeStore {
+        FakeStore { dialect, ..self.clone() }
     }
 
     /// The same records through a handle that was opened for reading.
@@ -215,6 +224,10 @@ impl Store for FakeStore {
         let mut world = self.world();
         self.require_writable(&world)?;
         Ok(world.quarantine(&self.path))
+    }
+
+    fn dialect(&self) -> &'static Dialect {
+        self.dialect
     }
 }
 

@@ -9,6 +9,7 @@ mod measure;
 mod pueue;
 mod recover;
 mod report;
+mod resume;
 mod run;
 mod store;
 mod table;
@@ -25,6 +26,8 @@ pub(crate) enum Bench {
     Store,
     /// What recovery costs: dead records, live orphans, worktrees
     Recover,
+    /// What a hook costs its agent at every turn
+    Resume,
     /// What sessions cost: starting, output, idle supervisors, stopping
     Run,
 }
@@ -34,6 +37,7 @@ pub(crate) fn run(bench: &Bench) -> Result {
     match bench {
         Bench::Store => store::run(),
         Bench::Recover => recover::run(),
+        Bench::Resume => resume::run(),
         Bench::Run => run::run(),
     }
 }

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod finish;
 pub mod forget;
 pub mod logs;
+pub mod loops;
 pub mod metrics;
 pub mod migrate;
 pub mod prune;
@@ -17,6 +18,7 @@ pub mod recover;
 pub mod register;
 pub mod rescue;
 pub mod restore;
+pub mod resume;
 pub mod run;
 pub mod schema;
 pub mod show;
@@ -51,6 +53,8 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
         Command::Register(args) => register::run(args, &mut Context::load(&global, screen)?).await,
         Command::Finish(args) => finish::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Recover(args) => recover::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Resume(args) => resume::run(args, &global, screen).await,
+        Command::Loop(args) => loops::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Prune(args) => prune::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Forget(args) => forget::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Rescue(args) => rescue::run(&args, &mut Context::load(&global, screen)?).await,

@@ -3,7 +3,7 @@
 use clap::Args;
 use jiff::tz::TimeZone;
 use sexton_core::duration::format_age;
-use sexton_core::session::{Exit as SessionExit, find_session};
+use sexton_core::session::{Exit as SessionExit, LoopState, find_session};
 use sexton_core::{ProcessIdentity, Session, Time};
 
 use super::ps::command_line;
@@ -72,6 +72,7 @@ fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&
             parts.into_iter().flatten().cloned().collect::<Vec<_>>().join(" ")
         }),
     );
+    add("loop", session.loop_state.as_ref().filter(|state| !state.is_blank()).map(going_round));
     if let Some(worktree) = &session.worktree {
         add("worktree", Some(worktree.path.display().to_string()));
         add("branch", worktree.branch.clone());
@@ -89,6 +90,16 @@ fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&
     }
     add("log", session.log.as_ref().map(|log| log.path.display().to_string()));
     lines
+}
+
+fn going_round(state: &LoopState) -> String {
+    let mut parts = vec![if state.active { "active" } else { "not active" }.to_owned()];
+    parts.extend(state.phase.as_ref().map(|phase| phase.escape_debug().to_string()));
+    parts.extend(state.iteration.map(|iteration| match state.max_iterations {
+        Some(most) => format!("iteration {iteration} of {most}"),
+        None => format!("iteration {iteration}"),
+    }));
+    parts.join(", ")
 }
 
 fn seen(observed: &Observed) -> String {

@@ -189,6 +189,13 @@ settings! {
         summary: "How old a worktree without a record must be before it is rescued and removed.",
         default: |_, _| Ok(DAY),
     }
+    resume_stale: Duration {
+        key: "resume.stale",
+        env: None,
+        needs_trust: false,
+        summary: "After how long an active loop that nobody touched is no longer taken over.",
+        default: |_, _| Ok(DAY),
+    }
     retention_ttl: Duration {
         key: "retention.ttl",
         env: None,

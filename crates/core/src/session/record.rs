@@ -221,6 +221,23 @@ pub struct LoopState {
     pub extra: Map<String, Value>,
 }
 
+impl LoopState {
+    /// Phases in which a loop does not go on by itself.
+    const TERMINAL_PHASES: [&str; 5] = ["blocked_on_user", "complete", "failed", "cancelled", "interrupted"];
+
+    /// Whether its phase is one in which it does not go on by itself. Case and blanks do not matter.
+    pub fn is_over(&self) -> bool {
+        let phase = self.phase.as_deref().unwrap_or_default().trim();
+        Self::TERMINAL_PHASES.iter().any(|terminal| terminal.eq_ignore_ascii_case(phase))
+    }
+
+    /// Whether there is no loop in it: it may know a pane or a time, but nothing was ever done.
+    pub fn is_blank(&self) -> bool {
+        let LoopState { active, phase, iteration, max_iterations, extra, .. } = self;
+        !active && phase.is_none() && iteration.is_none() && max_iterations.is_none() && extra.is_empty()
+    }
+}
+
 /// How a session ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Exit {

@@ -1,9 +1,10 @@
 //! Listings: their order, and each filter alone and with the others. [`Query::select`] is the model.
 
+use sexton_core::session::LoopState;
 use sexton_core::{Query, Session, Status};
 
 use super::Subject;
-use super::samples::{id, moment, running, varied};
+use super::samples::{completed, id, moment, running, varied};
 use super::site::Site;
 use crate::trials::{Theme, theme};
 
@@ -14,6 +15,7 @@ pub(super) const THEME: Theme<Subject> = theme!("listing":
     filters_combine_and_the_limit_comes_last,
     a_prefix_is_no_pattern,
     a_listing_follows_what_a_record_became,
+    an_active_loop_is_found_by_its_loop_alone,
 );
 
 const RECORDS: usize = 60;
@@ -157,4 +159,22 @@ fn a_listing_follows_what_a_record_became(subject: &Subject) {
     for found in [failed, Query::all().ticket("new"), Query::all().named("new")] {
         assert_eq!(site.reader().listing(&found).sessions, std::slice::from_ref(&changed), "{found:?}");
     }
+}
+
+fn an_active_loop_is_found_by_its_loop_alone(subject: &Subject) {
+    let with = |text: &str, state: Option<LoopState>| Session { loop_state: state, ..running(text) };
+    let state = |active| Some(LoopState { active, ..LoopState::default() });
+    // The very words of an active loop, everywhere but in the loop.
+    let mut decoy = with("decoy", state(false));
+    decoy.tags.insert("active".to_owned(), "\"active\":true".to_owned());
+    decoy.extra.insert("active".to_owned(), serde_json::json!(true));
+    decoy.extra.insert("other".to_owned(), serde_json::json!({"active": true}));
+    let finished = Session { loop_state: state(true), ..completed("ended") };
+    let sessions =
+        [with("drives", state(true)), with("idle", state(false)), with("none", None), decoy, finished];
+    let site = Site::with(subject, sessions);
+    let all = site.reader().all();
+    assert_eq!(compare(&site, &all, &Query::active_loops()), 2);
+    assert_eq!(compare(&site, &all, &Query::active_loops().limit(1)), 1);
+    assert_eq!(compare(&site, &all, &Query::active_loops().with_statuses([Status::Running])), 1);
 }

@@ -1,0 +1,177 @@
+//! Loops and the sessions that drive them, on any store: what tests of resuming stand on.
+//!
+//! The records are made through the store itself, and the words are those of its dialect, so that a test
+//! says the same of every store.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use sexton_core::resume::{Dialect, Reason};
+use sexton_core::session::{Agent, Exit, LoopState};
+use sexton_core::{Host, Query, Session, SessionId, Status, Store, Time};
+
+use crate::Yard;
+use crate::records::{insert_records, open};
+
+/// A yard with loops in it.
+pub struct Loops {
+    /// The yard.
+    pub yard: Yard,
+}
+
+/// The agent whose loops these are.
+pub const AGENT: &str = "conversation-1";
+
+impl Loops {
+    /// A yard on the store with this scheme.
+    pub fn on(store: &'static str) -> Loops {
+        Loops { yard: Yard::on(store) }
+    }
+
+    /// The store, for changes.
+    pub fn store(&self) -> Box<dyn Store> {
+        open(&self.yard)
+    }
+
+    /// How the store speaks of loops.
+    pub fn dialect(&self) -> &'static Dialect {
+        self.store().dialect()
+    }
+
+    /// Puts sessions into the store.
+    pub fn insert<const N: usize>(&self, sessions: [Session; N]) {
+        insert_records(&self.yard, sessions.into());
+    }
+
+    /// The record of a session.
+    pub fn record(&self, id: &str) -> Session {
+        pollster::block_on(self.store().load(&id.parse().unwrap())).unwrap().unwrap()
+    }
+
+    /// The loop of a session.
+    pub fn state(&self, id: &str) -> LoopState {
+        self.record(id).loop_state.unwrap_or_default()
+    }
+
+    /// Every record there is.
+    pub fn records(&self) -> BTreeMap<SessionId, Session> {
+        let listed = pollster::block_on(self.store().list(&Query::all())).unwrap().sessions;
+        listed.into_iter().map(|session| (session.id.clone(), session)).collect()
+    }
+
+    /// The sessions that drive a loop, by their ids.
+    pub fn drivers(&self) -> Vec<String> {
+        let listed = pollster::block_on(self.store().list(&Query::active_loops())).unwrap().sessions;
+        let mut ids: Vec<_> = listed.into_iter().map(|session| session.id.to_string()).collect();
+        ids.sort();
+        ids
+    }
+
+    /// `resume --json` with these arguments: its document and its exit code.
+    pub fn try_resume(&self, arguments: &[&str]) -> (Value, i32) {
+        let ran = self.yard.sexton(&[&["resume", "--json"], arguments].concat());
+        let document = serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}{}", ran.stdout, ran.stderr));
+        (document, ran.code)
+    }
+
+    /// The same, which must end with 0 and for this reason.
+    pub fn resume(&self, reason: Reason, arguments: &[&str]) -> Value {
+        let (document, code) = self.try_resume(arguments);
+        assert_eq!((&document["reason"], code), (&Value::from(self.dialect().word(reason)), 0), "{document}");
+        document
+    }
+
+    /// The same, which must change no record.
+    pub fn resume_in_vain(&self, reason: Reason, arguments: &[&str]) -> Value {
+        let before = self.records();
+        let document = self.resume(reason, arguments);
+        assert_eq!(self.records(), before, "{reason:?} changed something");
+        document
+    }
+
+    /// Starts `resume --json` with these arguments in the session `current`, for many to run at once.
+    pub fn resume_later(&self, current: &str, arguments: &[&str]) -> Command {
+        let mut command = self.yard.command(&[&["resume", "--json"], arguments].concat());
+        command.env("SEXTON_SESSION_ID", current).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// The time, without a clock's last digits.
+pub fn ago(span: Duration) -> Time {
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let epoch: Time = "1970-01-01T00:00:00Z".parse().unwrap();
+    epoch.saturating_add(Duration::from_secs(seconds)).saturating_sub(span)
+}
+
+/// A session that has ended. Its host is far away: nobody can look at its processes, and nobody has to.
+pub fn ended(id: &str) -> Session {
+    let host = Host { machine_id: "elsewhere".to_owned(), hostname: "far".to_owned() };
+    let mut session = Session::new(id.parse().unwrap(), host, ago(Duration::from_secs(7200)));
+    session.status = Status::Running;
+    session.finish(Exit::exited(0), ago(Duration::from_secs(600)));
+    session
+}
+
+/// A session that has ended and left an active loop of [`AGENT`], last touched so long ago.
+pub fn driven(id: &str, touched: Duration) -> Session {
+    let mut session = ended(id);
+    session.agent = Some(Agent { session_id: Some(AGENT.to_owned()), ..Agent::default() });
+    session.loop_state = Some(LoopState {
+        active: true,
+        phase: Some("executing".to_owned()),
+        iteration: Some(3),
+        max_iterations: Some(10),
+        updated_at: Some(ago(touched)),
+        extra: [("mood".to_owned(), Value::from("good"))].into_iter().collect(),
+        ..LoopState::default()
+    });
+    session
+}
+
+/// Every file below `dir` with its content, but SQLite's shared memory, which holds nothing.
+pub fn bytes_below(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(bytes_below(&path));
+        } else if !path.to_string_lossy().ends_with("-shm") {
+            files.insert(path.clone(), std::fs::read(&path).unwrap());
+        }
+    }
+    files
+}
+
+/// Damages every copy of `text` in the files of the store, so that neither a checksum nor a parser accepts
+/// what it is part of.
+pub fn damage(yard: &Yard, text: &str) {
+    if yard.store_url().starts_with("sqlite:") {
+        // A backup has everything in one file; with a log beside it, that would count instead.
+        let backup = yard.ok(&["backup"]);
+        std::fs::copy(backup, yard.store_path()).unwrap();
+        for log in ["sessions.db-wal", "sessions.db-shm"] {
+            std::fs::remove_file(yard.state_dir().join(log)).unwrap();
+        }
+    }
+    let mut found = false;
+    for (path, mut bytes) in bytes_below(&yard.state_dir()) {
+        if path.components().any(|part| part.as_os_str() == "backups") {
+            continue;
+        }
+        let starts: Vec<_> =
+            (0..bytes.len()).filter(|at| bytes[*at..].starts_with(text.as_bytes())).collect();
+        found |= !starts.is_empty();
+        for at in &starts {
+            bytes[*at] = b'"';
+        }
+        if !starts.is_empty() {
+            std::fs::write(path, bytes).unwrap();
+        }
+    }
+    assert!(found, "`{text}` is nowhere in the store");
+}
