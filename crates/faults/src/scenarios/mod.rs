@@ -9,6 +9,7 @@ mod identity;
 mod kills;
 mod ledger;
 mod power;
+mod starts;
 mod trees;
 mod writers;
 mod yards;
@@ -21,6 +22,7 @@ use crate::campaign::Scenario;
 
 static SCENARIOS: &[Scenario] = &[
     kills::SCENARIO,
+    starts::SCENARIO,
     errors::SCENARIO,
     power::SCENARIO,
     disk::SCENARIO,
