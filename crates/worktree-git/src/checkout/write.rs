@@ -17,14 +17,13 @@ use super::index_file::Remembered;
 use super::objects::Objects;
 use super::packs::Packs;
 use super::plan::{Item, Kind, Plan};
+use crate::crew::Crew;
 use crate::yard::open_below;
 
 /// How many items a thread takes at once, at most.
 const PORTION: usize = 256;
 /// Fewer items than this are not worth another thread.
 const WORTH_A_THREAD: usize = 128;
-/// More threads than this only wait for each other.
-const MAX_THREADS: usize = 8;
 
 /// Writes everything; returns what the kernel says of each item, in the plan's order.
 pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Remembered>> {
@@ -42,10 +41,9 @@ pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Remembered
         stopped: AtomicBool::new(false),
         written: Mutex::new(Vec::new()),
     };
-    let available = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-    let threads = available.min(plan.items.len().div_ceil(WORTH_A_THREAD)).max(1);
+    let crew = Crew::hire(plan.items.len().div_ceil(WORTH_A_THREAD));
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| work.run())).collect();
+        let others: Vec<_> = (0..crew.helpers()).map(|_| scope.spawn(|| work.run())).collect();
         let mine = work.run();
         others
             .into_iter()
