@@ -3,6 +3,7 @@
 //! A process that may not be looked at counts as inside where it is our user's and has no rights that we
 //! lack. Any other does not, or an ordinary user could never clean anything.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
@@ -19,19 +20,28 @@ use crate::procfs_dir::is_refusal;
 
 /// What `/proc` appends to the name of a directory that was removed.
 const DELETED: &[u8] = b" (deleted)";
+/// So many are held open at most.
+const MOST_HELD: usize = 64;
 /// Deeper than any path can be: such a walk goes in circles.
 const MAX_DEPTH: usize = 4096;
+
+/// Directories, by device and inode, from which one look has already climbed up in vain: many processes share
+/// theirs. They are held open, so that no other can have their numbers meanwhile.
+type Outside = HashMap<(u64, u64), OwnedFd>;
 
 impl LinuxProbe {
     pub(crate) fn find_occupants(&self, dir: &Path) -> io::Result<Occupants> {
         let yard = Yard::find(dir)?;
         let we = Credentials::load(&self.proc, "self")?.ok_or(io::ErrorKind::NotFound)?;
         let mut occupants = Occupants::default();
+        let mut outside = Outside::new();
         let ended = self.proc.for_each_pid(|pid| {
-            match self.is_inside(pid, &yard) {
+            match self.is_inside(pid, &yard, &mut outside) {
                 Ok(false) => {}
                 Ok(true) => {
-                    if let Some(process) = self.prove(pid, |_| self.is_inside(pid, &yard))? {
+                    if let Some(process) =
+                        self.prove(pid, |_| self.is_inside(pid, &yard, &mut Outside::new()))?
+                    {
                         occupants.processes.push(process.identity);
                     }
                 }
@@ -48,24 +58,49 @@ impl LinuxProbe {
         Ok(occupants)
     }
 
-    fn is_inside(&self, pid: u32, yard: &Yard) -> io::Result<bool> {
-        let Some(stat) = self.proc.load_stat(&pid.to_string())? else { return Ok(false) };
+    fn is_inside(&self, pid: u32, yard: &Yard, outside: &mut Outside) -> io::Result<bool> {
+        // Mostly the link alone says enough. A process that has ended has none, and neither has one whose
+        // first thread has ended: the others must be asked then. A part of the kernel is in the root.
+        let place = pid.to_string();
+        if let Some(path) = self.proc.load_link(&format!("{place}/cwd"))? {
+            return self.is_place_inside(&place, &path, yard, outside);
+        }
+        let Some(stat) = self.proc.load_stat(&place)? else { return Ok(false) };
         if stat.is_zombie() || stat.is_kernel_thread() {
             return Ok(false);
         }
         let Some((place, _)) = self.proc.find_place(pid, &stat)? else { return Ok(false) };
-        let place = format!("{place}/cwd");
         // A process on its way out has given up its directory: there is no link.
-        let Some(path) = self.proc.load_link(&place)? else { return Ok(false) };
-        if yard.contains_path(&path) {
+        let Some(path) = self.proc.load_link(&format!("{place}/cwd"))? else { return Ok(false) };
+        self.is_place_inside(&place, &path, yard, outside)
+    }
+
+    /// Whether the working directory of `place`, which its link calls `path`, is inside.
+    fn is_place_inside(
+        &self,
+        place: &str,
+        path: &Path,
+        yard: &Yard,
+        outside: &mut Outside,
+    ) -> io::Result<bool> {
+        if yard.contains_path(path) {
             return Ok(true);
         }
         let Some(identity) = yard.identity else { return Ok(false) };
         // Through another mount, or in another mount namespace, the same directory has another name.
-        let Some(cwd) = self.proc.open_dir(&place)? else { return Ok(false) };
-        match leads_up_to(cwd, identity) {
+        let Some(cwd) = self.proc.open_dir(&format!("{place}/cwd"))? else { return Ok(false) };
+        let found = rustix::fs::fstat(&cwd)?;
+        let here = (found.st_dev, found.st_ino);
+        if outside.contains_key(&here) {
+            return Ok(false);
+        }
+        match leads_up_to(cwd.try_clone()?, identity) {
             // It is in a place that we may not search, and by its name that is not ours.
             Err(error) if is_refusal(&error) => Ok(false),
+            Ok(false) if outside.len() < MOST_HELD => {
+                outside.insert(here, cwd);
+                Ok(false)
+            }
             answer => answer,
         }
     }
@@ -73,7 +108,7 @@ impl LinuxProbe {
     fn belongs_to(&self, pid: u32, we: &Credentials) -> io::Result<bool> {
         let Some(stat) = self.proc.load_stat(&pid.to_string())? else { return Ok(false) };
         let other = Credentials::load(&self.proc, &pid.to_string())?;
-        Ok(!stat.is_zombie() && other.is_some_and(|other| we.own(&other)))
+        Ok(!stat.is_zombie() && !stat.is_kernel_thread() && other.is_some_and(|other| we.own(&other)))
     }
 }
 

@@ -12,15 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
 use sexton_core::WorktreeError;
 
+use crate::crew::Crew;
 use crate::fault::failed;
 use crate::yard::{anchor, nobodys_name, open_below};
 
-/// More threads than this only wait for each other.
-const MAX_THREADS: usize = 8;
+/// How much of a directory is listed at once.
+const LISTING: usize = 32 << 10;
 /// What lies deeper is moved to the top first: every level above holds a descriptor.
 const MAX_DEPTH: usize = 64;
 
@@ -34,9 +35,9 @@ pub(crate) fn delete(top: BorrowedFd<'_>, path: &Path, names: &[OsString]) -> Re
         news: Condvar::new(),
         gone: AtomicUsize::new(0),
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    let crew = Crew::hire(usize::MAX);
     std::thread::scope(|scope| {
-        for _ in 1..threads {
+        for _ in 0..crew.helpers() {
             scope.spawn(|| work.run());
         }
         work.run();
@@ -134,8 +135,14 @@ impl Work<'_> {
         };
         let dir = node.dir.get_or_init(|| dir);
         let mut folders = Vec::new();
-        for entry in Dir::read_from(dir)? {
-            let entry = entry?;
+        let mut listing = Vec::with_capacity(LISTING);
+        let mut entries = RawDir::new(dir, listing.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                // Another sweeper has deleted the directory itself.
+                Err(Errno::NOENT) => break,
+                entry => entry?,
+            };
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
                 continue;

@@ -9,6 +9,7 @@ mod branch;
 mod checkout;
 mod claim;
 mod create;
+mod crew;
 mod delete;
 mod demolish;
 mod entry;

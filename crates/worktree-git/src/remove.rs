@@ -6,10 +6,11 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 use rustix::io::Errno;
 use sexton_core::probe::Occupants;
-use sexton_core::worktree::{Plot, Removal, Rescued};
+use sexton_core::worktree::{Plot, Removal, Rescue, Rescued};
 use sexton_core::{ProcessProbe, WorktreeError};
 
 use crate::demolish;
@@ -55,9 +56,19 @@ fn find_objection(site: &Site, rescued: &Rescued) -> Result<Option<String>, Work
         return Ok(Some(format!("it is locked{reason}")));
     }
     let Some(rescue) = &rescued.saved else { return Ok(None) };
-    let repo = repository::open(&site.common)?;
-    let held = repo.refname_to_id(&rescue.reference).is_ok_and(|found| found.to_string() == rescue.commit);
+    let held = is_held(&site.common, rescue)?;
     Ok((!held).then(|| format!("its rescue {} is not there any more", rescue.reference)))
+}
+
+/// Whether the ref of a rescue still holds it. Mostly it is the file that was written a moment ago; only where
+/// it is not, libgit2 looks where else a ref can be.
+fn is_held(common: &Path, rescue: &Rescue) -> Result<bool, WorktreeError> {
+    let written = std::fs::read_to_string(common.join(&rescue.reference));
+    if written.is_ok_and(|written| written.trim_end() == rescue.commit) {
+        return Ok(true);
+    }
+    let held = repository::open(common)?.refname_to_id(&rescue.reference);
+    Ok(held.is_ok_and(|found| found.to_string() == rescue.commit))
 }
 
 /// A worktree on its way into the trash.
@@ -136,10 +147,7 @@ fn is_same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> rustix::io::Result<boo
 }
 
 /// Who is inside, in words. A probe that cannot tell is a reason too.
-async fn find_occupants(
-    probe: &dyn ProcessProbe,
-    directory: &std::path::Path,
-) -> Result<Option<String>, WorktreeError> {
+async fn find_occupants(probe: &dyn ProcessProbe, directory: &Path) -> Result<Option<String>, WorktreeError> {
     match probe.occupants(directory).await {
         Ok(occupants) if occupants.is_empty() => Ok(None),
         Ok(occupants) => Ok(Some(describe(&occupants))),

@@ -96,6 +96,85 @@ fn many_files_are_written_by_several_threads_as_by_one() {
     require_as_git_makes_it(&ground, &plot);
 }
 
+/// Files like each other, which git packs as differences, and a few that are like nothing.
+fn write_versions(ground: &Ground, round: usize) {
+    for n in 0..300 {
+        let line = |line| format!("line {line} of {}\n", if line == n { round } else { 0 });
+        ground.write(&format!("alike/{}/{n}", n % 7), (0..200).map(line).collect::<String>());
+    }
+    let noise: Vec<u8> = (0..700_000u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
+    ground.write("noise", &noise[..600_000 + round]);
+}
+
+#[test]
+fn files_come_out_of_packs_of_any_kind_and_out_of_none() {
+    let ground = Ground::new();
+    write_versions(&ground, 1);
+    ground.commit("first");
+    write_versions(&ground, 2);
+    ground.commit("second");
+    let create = |session: &str| {
+        let plot = ground.create(session);
+        require_as_git_makes_it(&ground, &plot);
+    };
+    create("loose");
+    ground.git(["repack", "-a", "-d", "-f", "--depth=50", "--window=50", "--quiet"]);
+    create("chains");
+    // Differences from an object that is given by its name instead of its distance.
+    ground.git(["-c", "repack.useDeltaBaseOffset=false", "repack", "-a", "-d", "-f", "--quiet"]);
+    create("names");
+    for n in 0..5 {
+        ground.write(&format!("alike/0/new{n}"), format!("{n}\n"));
+        ground.commit("more");
+        ground.git(["repack", "-d", "--quiet"]);
+    }
+    ground.write("last", "in no pack\n");
+    ground.commit("last");
+    create("several");
+    ground.git(["multi-pack-index", "write"]);
+    create("multi");
+    ground.git(["-c", "pack.indexVersion=1", "repack", "-a", "-d", "-f", "--quiet"]);
+    create("version1");
+}
+
+#[test]
+fn files_come_out_of_the_store_of_another_repository() {
+    let ground = Ground::new();
+    write_versions(&ground, 1);
+    ground.commit("many");
+    ground.git(["repack", "-a", "-d", "--quiet"]);
+    let borrower = ground.top().join("borrower");
+    ground.git(["clone", "--quiet", "--shared", ".", borrower.to_str().unwrap()]);
+    assert_eq!(names(&borrower.join(".git/objects/pack")), [""; 0]);
+    let plot = Plot { repo: borrower.clone(), ..ground.plot("s1") };
+    try_create(&plot).unwrap();
+    assert_eq!(ground.git_in(&plot.path, ["status", "--porcelain"]), "");
+    assert_eq!(fs::read(plot.path.join("noise")).unwrap(), fs::read(ground.repo.join("noise")).unwrap());
+}
+
+#[test]
+fn a_file_whose_object_is_damaged_is_an_error_and_leaves_nothing() {
+    let ground = Ground::new();
+    write_versions(&ground, 1);
+    ground.commit("many");
+    ground.git(["repack", "-a", "-d", "--quiet"]);
+    let packs = ground.repo.join(".git/objects/pack");
+    let pack = names(&packs).into_iter().find(|name| name.ends_with(".pack")).unwrap();
+    let mut bytes = fs::read(packs.join(&pack)).unwrap();
+    // The noise is most of it.
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    fs::remove_file(packs.join(&pack)).unwrap();
+    fs::write(packs.join(&pack), bytes).unwrap();
+    let plot = ground.plot("s1");
+    let error = try_create(&plot).unwrap_err();
+    let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(format!("{error}: {source}").contains("noise"), "{error}: {source}");
+    assert!(!plot.path.exists());
+    assert_eq!(ground.git(["worktree", "list"]).lines().count(), 1);
+    assert_eq!(ground.git(["branch", "--list", "sexton/*"]), "");
+}
+
 #[test]
 fn names_that_are_not_utf8_and_files_without_content_come_out_as_they_are() {
     let ground = Ground::new();

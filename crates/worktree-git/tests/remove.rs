@@ -86,6 +86,26 @@ fn i4_a_worktree_whose_rescue_is_gone_stays() {
 }
 
 #[test]
+fn i4_a_rescue_counts_wherever_git_keeps_its_ref_and_only_as_it_was_made() {
+    let ground = Ground::new();
+    let (packed, moved) = (ground.create("s1"), ground.create("s2"));
+    for plot in [&packed, &moved] {
+        write(&plot.path.join("README.md"), "changed\n");
+    }
+    let (of_packed, of_moved) = (rescue(&packed), rescue(&moved));
+    ground.git(["update-ref", "refs/sexton/rescue/s2", "HEAD"]);
+    let outcome = pollster::block_on(cleaner().remove(&moved, &of_moved, &Stub::nobody()));
+    assert!(refusal(outcome).contains("its rescue refs/sexton/rescue/s2 is not there any more"));
+    assert_eq!(fs::read_to_string(moved.path.join("README.md")).unwrap(), "changed\n");
+
+    ground.git(["pack-refs", "--all"]);
+    assert!(!ground.repo.join(".git/refs/sexton/rescue/s1").exists());
+    let outcome = pollster::block_on(cleaner().remove(&packed, &of_packed, &Stub::nobody()));
+    assert_eq!(outcome.unwrap(), Removal::Removed);
+    assert_eq!(rescued_file(&ground, "s1", "README.md"), "changed");
+}
+
+#[test]
 fn its_name_is_free_at_once() {
     let ground = Ground::new();
     let plot = ground.create("s1");

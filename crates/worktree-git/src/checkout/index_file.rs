@@ -15,9 +15,34 @@ const MAX_NAME_LENGTH: usize = 0xfff;
 /// An entry without its name.
 const ENTRY_LENGTH: usize = 62;
 
+/// What an index remembers of a file, so that its content need not be read as long as this is the same.
+#[derive(Clone, Copy)]
+pub(super) struct Remembered {
+    /// Both times, device and inode.
+    before_mode: [u32; 6],
+    /// Owner, group and size.
+    after_mode: [u32; 3],
+}
+
+impl Remembered {
+    pub(super) fn of(stat: &Stat) -> Remembered {
+        Remembered {
+            before_mode: [
+                low_half(stat.st_ctime.cast_unsigned()),
+                low_half(stat.st_ctime_nsec),
+                low_half(stat.st_mtime.cast_unsigned()),
+                low_half(stat.st_mtime_nsec),
+                low_half(stat.st_dev),
+                low_half(stat.st_ino),
+            ],
+            after_mode: [stat.st_uid, stat.st_gid, low_half(stat.st_size.cast_unsigned())],
+        }
+    }
+}
+
 /// Writes the index of `plan`, whose items have `stats`, to a path that is free. It is there whole or not at
 /// all: half an index would be work that cannot be read.
-pub(super) fn write(path: &Path, plan: &Plan, stats: &[Stat]) -> io::Result<()> {
+pub(super) fn write(path: &Path, plan: &Plan, stats: &[Remembered]) -> io::Result<()> {
     let mut bytes = encode(plan, stats)?;
     let checksum = Sha1::digest(&bytes);
     bytes.extend_from_slice(&checksum);
@@ -26,7 +51,7 @@ pub(super) fn write(path: &Path, plan: &Plan, stats: &[Stat]) -> io::Result<()> 
     fs::rename(&lock, path)
 }
 
-fn encode(plan: &Plan, stats: &[Stat]) -> io::Result<Vec<u8>> {
+fn encode(plan: &Plan, stats: &[Remembered]) -> io::Result<Vec<u8>> {
     let too_many = |_| io::Error::other("more files than an index can hold");
     let mut bytes = Vec::with_capacity(plan.items.len() * 128);
     bytes.extend_from_slice(b"DIRC\0\0\0\x02");
@@ -41,20 +66,9 @@ fn encode(plan: &Plan, stats: &[Stat]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn encode_item(item: &Item, stat: &Stat, bytes: &mut Vec<u8>) {
-    let numbers = [
-        low_half(stat.st_ctime.cast_unsigned()),
-        low_half(stat.st_ctime_nsec),
-        low_half(stat.st_mtime.cast_unsigned()),
-        low_half(stat.st_mtime_nsec),
-        low_half(stat.st_dev),
-        low_half(stat.st_ino),
-        item.kind.mode(),
-        stat.st_uid,
-        stat.st_gid,
-        low_half(stat.st_size.cast_unsigned()),
-    ];
-    bytes.extend(numbers.into_iter().flat_map(u32::to_be_bytes));
+fn encode_item(item: &Item, stat: &Remembered, bytes: &mut Vec<u8>) {
+    let numbers = stat.before_mode.into_iter().chain([item.kind.mode()]).chain(stat.after_mode);
+    numbers.for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
     bytes.extend_from_slice(item.oid.as_bytes());
     let length = u16::try_from(item.path.len().min(MAX_NAME_LENGTH)).expect("twelve bits fit into sixteen");
     bytes.extend_from_slice(&length.to_be_bytes());

@@ -9,6 +9,7 @@
 mod conversion;
 mod index_file;
 mod objects;
+mod packs;
 mod plan;
 mod program;
 mod write;

@@ -1,5 +1,5 @@
-//! Reading blobs, many of them. A loose one is read here, without the work that libgit2 does for each; every
-//! other one (in a pack, or in another repository's store) by libgit2.
+//! Reading blobs, many of them: out of a pack, as nearly all are; out of a file of its own; and every other
+//! one (in another repository's store, or stored in a way that is not read here) by libgit2.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,49 +7,69 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use flate2::{Decompress, FlushDecompress, Status};
-use git2::{Odb, OdbObject, Oid};
+use git2::{Blob, Oid, Repository};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::packs::{PackReader, Packs};
+
 /// The objects of a repository, for one thread.
-pub(super) struct Objects<'r> {
-    odb: Odb<'r>,
+pub(super) struct Objects<'a> {
+    common: &'a Path,
+    packed: PackReader<'a>,
     loose: OwnedFd,
     inflate: Decompress,
     stored: Vec<u8>,
     plain: Vec<u8>,
+    /// Opened when it is first needed. Each thread has its own: a shared one would make them wait for each other.
+    others: Option<Repository>,
 }
 
 /// What a blob holds.
 pub(super) enum Content<'a> {
-    Loose(&'a [u8]),
-    Other(OdbObject<'a>),
+    Ours(&'a [u8]),
+    Other(Blob<'a>),
 }
 
 impl Content<'_> {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
-            Content::Loose(bytes) => bytes,
-            Content::Other(object) => object.data(),
+            Content::Ours(bytes) => bytes,
+            Content::Other(blob) => blob.content(),
         }
     }
 }
 
-impl<'r> Objects<'r> {
-    /// Opens the objects of the repository at `common`, which is also `odb`.
-    pub(super) fn open(common: &Path, odb: Odb<'r>) -> io::Result<Objects<'r>> {
+impl<'a> Objects<'a> {
+    /// Opens the objects of the repository at `common`, whose packs are `packs`.
+    pub(super) fn open(common: &'a Path, packs: &'a Packs) -> io::Result<Objects<'a>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let loose = rustix::fs::open(common.join("objects"), flags, Mode::empty())?;
-        Ok(Objects { odb, loose, inflate: Decompress::new(true), stored: Vec::new(), plain: Vec::new() })
+        Ok(Objects {
+            common,
+            packed: PackReader::new(packs),
+            loose: rustix::fs::open(common.join("objects"), flags, Mode::empty())?,
+            inflate: Decompress::new(true),
+            stored: Vec::new(),
+            plain: Vec::new(),
+            others: None,
+        })
     }
 
     /// Reads a blob.
     pub(super) fn read(&mut self, oid: Oid) -> io::Result<Content<'_>> {
-        if !self.load_loose(oid)? {
-            return self.odb.read(oid).map(Content::Other).map_err(io::Error::other);
+        if self.packed.read(oid, &mut self.plain)? {
+            return Ok(Content::Ours(&self.plain));
         }
-        self.inflate_all()?;
-        Ok(Content::Loose(find_blob(&self.plain).ok_or_else(damaged)?))
+        if self.load_loose(oid)? {
+            self.inflate_all()?;
+            return Ok(Content::Ours(find_blob(&self.plain).ok_or_else(damaged)?));
+        }
+        let others = match self.others.take() {
+            Some(others) => others,
+            None => Repository::open(self.common).map_err(io::Error::other)?,
+        };
+        let others = self.others.insert(others);
+        others.find_blob(oid).map(Content::Other).map_err(io::Error::other)
     }
 
     /// Reads the file of a loose object; says whether there is one.
@@ -116,8 +136,8 @@ mod tests {
         change(&mut stored);
         std::fs::remove_file(&file)?;
         File::create(&file)?.write_all(&stored)?;
-        let mut objects = Objects::open(dir.path(), repo.odb().unwrap())?;
-        let read = objects.read(oid)?.bytes().to_vec();
+        let packs = Packs::open(&dir.path().join("objects"))?;
+        let read = Objects::open(dir.path(), &packs)?.read(oid)?.bytes().to_vec();
         Ok(read)
     }
 

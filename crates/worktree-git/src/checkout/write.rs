@@ -3,61 +3,84 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use git2::Repository;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 
 use super::Blank;
+use super::index_file::Remembered;
 use super::objects::Objects;
+use super::packs::Packs;
 use super::plan::{Item, Kind, Plan};
+use crate::crew::Crew;
 use crate::yard::open_below;
 
-/// How many items a thread takes at once.
-const PORTION: usize = 64;
-/// More threads than this only wait for each other.
-const MAX_THREADS: usize = 8;
+/// How many items a thread takes at once, at most.
+const PORTION: usize = 256;
+/// Fewer items than this are not worth another thread.
+const WORTH_A_THREAD: usize = 128;
 
 /// Writes everything; returns what the kernel says of each item, in the plan's order.
-pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Stat>> {
+pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Remembered>> {
     for folder in plan.folders.iter().skip(1) {
         // Its parent was made by the line before, so the path has no symlink in it.
         rustix::fs::mkdirat(blank.dir, OsStr::from_bytes(&folder.path), Mode::from_raw_mode(0o777))?;
     }
+    let packs = Packs::open(&blank.common.join("objects"))?;
     let work = Work {
         plan,
         blank,
+        packs: &packs,
+        portions: portions(plan),
         next: AtomicUsize::new(0),
         stopped: AtomicBool::new(false),
-        written: Mutex::new(Vec::with_capacity(plan.items.len())),
+        written: Mutex::new(Vec::new()),
     };
-    let available = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-    let threads = available.min(plan.items.len().div_ceil(2 * PORTION)).max(1);
+    let crew = Crew::hire(plan.items.len().div_ceil(WORTH_A_THREAD));
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| work.run())).collect();
+        let others: Vec<_> = (0..crew.helpers()).map(|_| scope.spawn(|| work.run())).collect();
         let mine = work.run();
         others
             .into_iter()
             .map(|thread| thread.join().expect("a writer does not panic"))
             .fold(mine, Result::and)
     })?;
-    let mut written = work.written.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    written.sort_unstable_by_key(|(index, _)| *index);
-    Ok(written.into_iter().map(|(_, stat)| stat).collect())
+    let mut written = work.written.into_inner().unwrap_or_else(PoisonError::into_inner);
+    written.sort_unstable_by_key(|(portion, _)| *portion);
+    Ok(written.into_iter().flat_map(|(_, stats)| stats).collect())
+}
+
+/// The items in portions, each of one directory alone: the kernel lets only one at a time make a file in a
+/// directory.
+fn portions(plan: &Plan) -> Vec<Range<usize>> {
+    let mut portions: Vec<Range<usize>> = Vec::new();
+    for (index, item) in plan.items.iter().enumerate() {
+        match portions.last_mut() {
+            Some(last) if plan.items[last.start].folder == item.folder && last.len() < PORTION => {
+                last.end = index + 1;
+            }
+            _ => portions.push(index..index + 1),
+        }
+    }
+    portions
 }
 
 struct Work<'a> {
     plan: &'a Plan,
     blank: &'a Blank<'a>,
-    /// The first item that nobody has taken.
+    packs: &'a Packs,
+    portions: Vec<Range<usize>>,
+    /// The first portion that nobody has taken.
     next: AtomicUsize,
     /// Somebody failed, so that the rest is in vain.
     stopped: AtomicBool,
-    written: Mutex<Vec<(usize, Stat)>>,
+    /// What the kernel says of the items of each portion.
+    written: Mutex<Vec<(usize, Vec<Remembered>)>>,
 }
 
 impl Work<'_> {
@@ -67,31 +90,23 @@ impl Work<'_> {
         if done.is_err() {
             self.stopped.store(true, Ordering::Relaxed);
         }
-        self.written.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut written);
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).append(&mut written);
         done
     }
 
-    fn take_portions(&self, written: &mut Vec<(usize, Stat)>) -> io::Result<()> {
-        // Each thread reads objects on its own: a shared database would make them wait for each other.
-        let repo = Repository::open(self.blank.common).map_err(io::Error::other)?;
-        let odb = repo.odb().map_err(io::Error::other)?;
-        let mut objects = Objects::open(self.blank.common, odb)?;
-        let mut open: Option<(usize, OwnedFd)> = None;
+    fn take_portions(&self, written: &mut Vec<(usize, Vec<Remembered>)>) -> io::Result<()> {
+        let mut objects = Objects::open(self.blank.common, self.packs)?;
         while !self.stopped.load(Ordering::Relaxed) {
-            let first = self.next.fetch_add(PORTION, Ordering::Relaxed);
-            let items = self.plan.items.iter().enumerate().skip(first).take(PORTION);
-            if items.len() == 0 {
-                break;
-            }
-            for (index, item) in items {
-                let folder = match open.take() {
-                    Some((folder, dir)) if folder == item.folder => dir,
-                    _ => self.open_folder(item.folder)?,
-                };
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(portion) = self.portions.get(number) else { break };
+            let items = &self.plan.items[portion.clone()];
+            let folder = self.open_folder(items[0].folder)?;
+            let mut stats = Vec::with_capacity(items.len());
+            for item in items {
                 let stat = write_item(item, &folder, &mut objects).map_err(|error| name_it(&error, item))?;
-                written.push((index, stat));
-                open = Some((item.folder, folder));
+                stats.push(Remembered::of(&stat));
             }
+            written.push((number, stats));
         }
         Ok(())
     }

@@ -12,9 +12,13 @@ pub(crate) fn own_commits(
     tips: &[Oid],
     own_branch: Option<&[u8]>,
 ) -> Result<Vec<Oid>, git2::Error> {
+    // The usual case, without a look at any object: the worktree is where some branch is.
+    let named = find_targets(repository, own_branch)?;
+    if tips.iter().all(|tip| named.contains(tip)) {
+        return Ok(Vec::new());
+    }
     let elsewhere = find_others(repository, own_branch)?;
     let tips: Vec<Oid> = tips.iter().copied().filter(|tip| !elsewhere.contains(tip)).collect();
-    // The usual case, without a walk: the worktree is where some branch is.
     if tips.is_empty() {
         return Ok(Vec::new());
     }
@@ -27,6 +31,23 @@ pub(crate) fn own_commits(
         walk.hide(other)?;
     }
     walk.collect()
+}
+
+/// The refs that count. Others are not even read: there is one for each rescue.
+const COUNTING: [&str; 3] = ["refs/heads/*", "refs/tags/*", "refs/remotes/*"];
+
+/// What other branches, tags and remote-tracking refs name, commit or not.
+fn find_targets(repository: &Repository, own_branch: Option<&[u8]>) -> Result<HashSet<Oid>, git2::Error> {
+    let mut targets = HashSet::new();
+    for kind in COUNTING {
+        for reference in repository.references_glob(kind)? {
+            let reference = reference?;
+            if Some(reference.name_bytes()) != own_branch {
+                targets.extend(reference.target());
+            }
+        }
+    }
+    Ok(targets)
 }
 
 /// The commits that other branches, tags and remote-tracking refs point to.

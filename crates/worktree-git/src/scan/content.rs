@@ -13,7 +13,8 @@ use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::index::CachedStat;
-use super::walk::{WalkError, cached, open_below, thread_count};
+use super::walk::{WalkError, cached, open_below};
+use crate::crew::Crew;
 use crate::pack::{self, Deflater, PackWriter, SMALL};
 use crate::tree::{EXECUTABLE, FILE, Item, SYMLINK};
 
@@ -74,10 +75,10 @@ pub(crate) fn read_all(
         Ok(contents)
     };
     // A thread costs more than a few small files.
-    let threads = thread_count().min(candidates.len().div_ceil(8)).max(1);
+    let crew = Crew::hire(candidates.len().div_ceil(8));
     let mut contents = vec![None; candidates.len()];
     std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let helpers: Vec<_> = (0..crew.helpers()).map(|_| scope.spawn(work)).collect();
         let mut outcomes = vec![work()];
         outcomes.extend(helpers.into_iter().map(|helper| helper.join().expect("a reader does not panic")));
         for outcome in outcomes {

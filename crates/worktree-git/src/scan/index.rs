@@ -158,6 +158,18 @@ impl Index {
         among.start + start..among.start + start + length
     }
 
+    /// As [`at`](Index::at), faster where that is next to `last`: a file system mostly lists a directory in the
+    /// order in which it was filled, or in the reverse.
+    pub(crate) fn at_near(&self, last: usize, among: Range<usize>, path: &[u8]) -> Range<usize> {
+        let is_whole = |position: usize| {
+            among.contains(&position)
+                && self.entries[position].stage == 0
+                && self.path(&self.entries[position]) == path
+        };
+        let near = [last.wrapping_add(1), last.wrapping_sub(1)].into_iter().find(|near| is_whole(*near));
+        near.map_or_else(|| self.at(among.clone(), path), |near| near..near + 1)
+    }
+
     /// The entries, within `among`, of exactly this path: one, or up to three in a conflict.
     pub(crate) fn at(&self, among: Range<usize>, path: &[u8]) -> Range<usize> {
         let entries = &self.entries[among.clone()];
@@ -246,6 +258,8 @@ fn parse(raw: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
     }
     let count = reader.number()?;
     let mut index = Index { paths: Vec::with_capacity(body.len() / 2), ..Index::default() };
+    // As many as it says, as far as there is room for them.
+    index.entries.reserve_exact(usize::try_from(count).map_err(io::Error::other)?.min(body.len() / FIXED));
     for _ in 0..count {
         let entry = parse_entry(&mut reader, version, &mut index)?;
         index.entries.push(entry);
@@ -373,3 +387,30 @@ fn join_shared(split: Index, link: &[u8], directory: &Path) -> io::Result<Index>
 
 // The layout is fixed by git; this keeps the constant honest.
 const _: () = assert!(FIXED == 62);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_found_from_wherever_one_looked_last() {
+        let mut index = Index::default();
+        for path in ["a/1", "a/2", "a/3", "b/1", "b/2"] {
+            index.push_skipped(path.as_bytes(), Oid::ZERO_SHA1, 0o100_644);
+        }
+        // In conflict, one path has several entries.
+        for stage in 1..=3 {
+            index.push_skipped(b"b/3", Oid::ZERO_SHA1, 0o100_644);
+            index.entries.last_mut().unwrap().stage = stage;
+        }
+        index.push_skipped(b"b/4", Oid::ZERO_SHA1, 0o100_644);
+        for among in [0..9, 3..9, 0..3, 4..4] {
+            for last in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, usize::MAX] {
+                for path in ["a/1", "a/2", "a/3", "b/1", "b/2", "b/3", "b/4", "a/0", "b/9"] {
+                    let found = index.at_near(last, among.clone(), path.as_bytes());
+                    assert_eq!(found, index.at(among.clone(), path.as_bytes()), "{path} near {last}");
+                }
+            }
+        }
+    }
+}

@@ -209,6 +209,10 @@ impl Findings {
         for (position, seen) in seen.iter().enumerate() {
             let entry = &self.index.entries[position];
             let path = self.index.path(entry);
+            // Nearly all of them: nothing is copied for those.
+            if *seen == Seen::Same && !self.staged.contains_key(path) {
+                continue;
+            }
             // In a conflict one path has several entries; the first speaks for it.
             if position > 0 && self.index.path(&self.index.entries[position - 1]) == path {
                 continue;
@@ -216,7 +220,6 @@ impl Findings {
             let (path, head) = (path.to_vec(), self.head_of(position));
             let mode = (!trust_executable_bit && entry.mode != SYMLINK).then_some(entry.mode);
             match seen {
-                Seen::Same if !self.staged.contains_key(&path) => {}
                 _ if entry.mode == GITLINK && *seen != Seen::Missing => {}
                 Seen::Same | Seen::Unsure => self.candidates.push(Candidate { path, head, mode }),
                 Seen::Missing if entry.skip_worktree => {}

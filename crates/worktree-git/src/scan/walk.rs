@@ -16,6 +16,10 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::index::{CachedStat, Entry, GITLINK, Index, cut_time};
+use crate::crew::Crew;
+
+/// Fewer entries than this are not worth another thread.
+const WORTH_A_THREAD: usize = 128;
 
 /// What became of an index entry's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,8 +219,9 @@ pub(crate) fn walk(
         more: Condvar::new(),
     };
     let mut sighting = Sighting::default();
+    let crew = Crew::hire(index.entries.len().div_ceil(WORTH_A_THREAD));
     std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..thread_count()).map(|_| scope.spawn(|| walk.work())).collect();
+        let helpers: Vec<_> = (0..crew.helpers()).map(|_| scope.spawn(|| walk.work())).collect();
         sighting.merge(walk.work());
         for helper in helpers {
             sighting.merge(helper.join().expect("a walker does not panic"));
@@ -233,11 +238,6 @@ pub(crate) fn walk(
         _ => Seen::Missing,
     });
     Ok((seen.collect(), sighting))
-}
-
-/// How many threads are worth having.
-pub(crate) fn thread_count() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(8)
 }
 
 impl Walk<'_> {
@@ -279,6 +279,7 @@ impl Walk<'_> {
     fn visit(&self, task: &Task, sighting: &mut Sighting) -> Result<Vec<Task>, WalkError> {
         let mut deeper = Vec::new();
         let mut count = 0;
+        let mut last = task.range.start;
         let mut path = task.path.clone();
         let mode = list_below(self.root, &task.path, |directory, name, kind| {
             count += 1;
@@ -293,7 +294,8 @@ impl Walk<'_> {
             match kind {
                 FileType::Directory => deeper.extend(self.sort_directory(&path, task, sighting)),
                 FileType::RegularFile | FileType::Symlink => {
-                    let known = self.index.at(task.range.clone(), &path);
+                    let known = self.index.at_near(last, task.range.clone(), &path);
+                    last = known.start;
                     if known.is_empty() {
                         sighting.unknown_files.push(path.clone());
                     } else {

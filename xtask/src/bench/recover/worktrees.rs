@@ -20,6 +20,8 @@ const SMALL: usize = 5_000;
 const WORKTREES: usize = 20;
 const TURNS: usize = 7;
 const SLOW_TURNS: usize = 3;
+/// Longer than any removal takes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What git does at most to make loose objects survive a power cut.
 const DURABLE: [&str; 4] = ["-c", "core.fsync=loose-object", "-c", "core.fsyncMethod=batch"];
@@ -36,6 +38,8 @@ fn creation(bench: &Bench) -> Result<Row> {
         let id = scene.start(&["true"])?;
         let made = began.elapsed();
         scene.yard.wait_for(std::slice::from_ref(&id))?;
+        // Its supervisor takes the worktree away again, and would take a processor from git.
+        scene.wait_until_empty()?;
         let place = scene.home.join("theirs");
         let began = Instant::now();
         succeed(
@@ -149,6 +153,18 @@ impl Scene {
         Ok(output_of(&mut start)?.trim().to_owned())
     }
 
+    /// Waits until no worktree is left, in the trash neither.
+    fn wait_until_empty(&self) -> Result {
+        let began = Instant::now();
+        while !is_empty(&self.home.join("state/worktrees"))? {
+            if began.elapsed() > PATIENCE {
+                return Err("a worktree of a session that has ended is still there".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
     /// Starts a session and kills all of it.
     fn orphan(&self) -> Result<Orphan> {
         let id = self.start(&["sleep", "600"])?;
@@ -172,6 +188,19 @@ impl Scene {
     fn recover(&self) -> Result<Value> {
         Ok(serde_json::from_str(&output_of(&mut self.yard.sexton(&["recover", "--json"]))?)?)
     }
+}
+
+/// Whether the yards in `directory` hold nothing but their own, empty, trash and locks.
+fn is_empty(directory: &Path) -> Result<bool> {
+    for yard in fs::read_dir(directory)? {
+        let yard = yard?.path();
+        let in_trash = fs::read_dir(yard.join(".trash"))?.count();
+        let worktrees = fs::read_dir(&yard)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        if in_trash + worktrees.filter(|name| !name.starts_with('.')).count() > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Ends one process of this benchmark, and waits until it is gone.
