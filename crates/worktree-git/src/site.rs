@@ -215,7 +215,7 @@ pub(crate) fn find_named_entry(
 }
 
 /// What a directory has under the name `.git`.
-enum DotGit {
+pub(crate) enum DotGit {
     File(Vec<u8>),
     Directory,
     Missing,
@@ -224,7 +224,8 @@ enum DotGit {
 /// Longer than any path.
 const LONGEST_LINK: u64 = 64 * 1024;
 
-fn load_dot_git(dir: BorrowedFd<'_>) -> std::io::Result<DotGit> {
+/// Reads it.
+pub(crate) fn load_dot_git(dir: BorrowedFd<'_>) -> std::io::Result<DotGit> {
     // NONBLOCK: an agent may have put a FIFO there.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(dir, ".git", flags, Mode::empty()) {

@@ -12,7 +12,6 @@ pub(crate) mod publish;
 mod state;
 mod tree;
 
-use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
 use sexton_core::worktree::{Rescued, WorktreeOptions};
@@ -107,7 +106,7 @@ struct Survey {
 
 impl Survey {
     fn take(site: &Site, subject: &Subject, options: WorktreeOptions) -> Result<Survey, WorktreeError> {
-        let findings = match place_of(site) {
+        let findings = match Place::of(site) {
             Some(place) => scan_worktree(site, &place, subject, options)?,
             None => scan::scan_without_directory(&site.admin, subject)?,
         };
@@ -125,7 +124,7 @@ impl Survey {
         subject: &Subject,
         pack: &mut PackWriter,
     ) -> Result<Option<Draft>, WorktreeError> {
-        let contents = match place_of(site) {
+        let contents = match Place::of(site) {
             Some(place) => read(&place, &self.findings, pack)?,
             None => Vec::new(),
         };
@@ -151,11 +150,6 @@ impl Survey {
     fn is_less_than(&self, earlier: &Stored, draft: &Draft) -> bool {
         self.directory_gone && !earlier.manifest.directory_gone && draft.has_same_git_state(earlier)
     }
-}
-
-fn place_of(site: &Site) -> Option<Place<'_>> {
-    let workdir = site.workdir.as_ref()?;
-    Some(Place { root: workdir.dir.as_fd(), workdir: &workdir.path, admin: &site.admin })
 }
 
 fn scan_worktree(
