@@ -2,7 +2,7 @@
 
 use sexton_core::session::{Recovery, WorktreeOutcome};
 use sexton_core::store::update_session;
-use sexton_core::worktree::{Inspection, Plot, Removal};
+use sexton_core::worktree::{Inspection, Plot, Removal, clear};
 use sexton_core::{ProcessProbe, Session, Store, WorktreeCleaner};
 
 use crate::error::HouseError;
@@ -37,10 +37,12 @@ pub async fn remove_worktree(
         }
         Inspection::Present { .. } => {}
     }
-    let rescued = cleaner.rescue(plot, now()).await?;
-    let rescue_ref = rescued.saved.as_ref().map(|rescue| rescue.reference.clone());
-    if let Removal::Kept(why) = cleaner.remove(plot, &rescued, probe).await? {
-        return Ok(Gone { rescue_ref, ..kept(why) });
+    let cleared = clear(cleaner, plot, probe, now()).await?;
+    let rescue_ref = cleared.rescued.saved.map(|rescue| rescue.reference);
+    match cleared.removal? {
+        Removal::Removed | Removal::AlreadyGone => {}
+        Removal::Kept(why) => return Ok(Gone { rescue_ref, ..kept(why) }),
+        Removal::Changed => return Ok(Gone { rescue_ref, ..kept("somebody writes into it".to_owned()) }),
     }
     let saved = rescue_ref.clone();
     update_session(store, &session.id, move |session| {

@@ -34,6 +34,8 @@ struct Yard {
     trash: Vec<PathBuf>,
     unrescuable: BTreeMap<PathBuf, String>,
     came_in: BTreeMap<PathBuf, String>,
+    /// What somebody writes just as the worktree is to be removed.
+    written: BTreeMap<PathBuf, Files>,
 }
 
 /// What a worktree holds that its base does not.
@@ -98,6 +100,13 @@ impl FakeCleaner {
     /// `why`. A race that no caller can prevent, and so the one occupant that is not a panic.
     pub fn let_somebody_in(&self, path: &Path, why: &str) {
         self.yard().came_in.insert(path.to_owned(), why.to_owned());
+    }
+
+    /// Lets somebody write a file just as the worktree is to be removed: another race that no caller can
+    /// prevent.
+    pub fn let_somebody_write(&self, path: &Path, file: &str, content: &str) {
+        let files = Files::from([(file.to_owned(), content.to_owned())]);
+        self.yard().written.insert(path.to_owned(), files);
     }
 
     /// Whether there is a worktree at `path`.
@@ -270,6 +279,10 @@ impl WorktreeCleaner for FakeCleaner {
         let mut yard = self.yard();
         if let Some(why) = yard.came_in.remove(&plot.path) {
             return Ok(Removal::Kept(why));
+        }
+        if let Some(mut files) = yard.written.remove(&plot.path) {
+            yard.require(&plot.path).files.append(&mut files);
+            return Ok(Removal::Changed);
         }
         yard.require_saved(plot, rescued);
         yard.worktrees.remove(&plot.path);

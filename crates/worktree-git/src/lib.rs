@@ -112,7 +112,7 @@ impl WorktreeCleaner for GitCleaner {
         rescued: &Rescued,
         probe: &dyn ProcessProbe,
     ) -> Result<Removal, WorktreeError> {
-        remove::remove(plot, rescued, probe).await
+        remove::remove(plot, rescued, probe, self.options).await
     }
 
     async fn sweep(&self, root: &Path, probe: &dyn ProcessProbe) -> Result<usize, WorktreeError> {

@@ -44,7 +44,7 @@ use walk::{PathMode, Seen, Sighting, WalkError};
 pub(crate) struct Place<'a> {
     /// Its top, held open.
     pub(crate) root: BorrowedFd<'a>,
-    /// Its path, for people and for libgit2.
+    /// Its path, for people and for repositories inside.
     pub(crate) workdir: &'a Path,
     /// The path that links inside it were written for: its place in the yard, also while it is in the trash.
     pub(crate) home: &'a Path,
@@ -112,9 +112,6 @@ impl Subject {
     pub(crate) fn open(site: &Site) -> Result<Subject, WorktreeError> {
         let open = || -> Result<Subject, git2::Error> {
             let repository = Repository::open(&site.admin)?;
-            if let Some(workdir) = &site.workdir {
-                repository.set_workdir(&workdir.path, false)?;
-            }
             let head = Head::load(&repository)?;
             Ok(Subject { repository, head })
         };
