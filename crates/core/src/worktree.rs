@@ -72,8 +72,8 @@ pub trait WorktreeCleaner: Send + Sync {
     /// Every worktree in the yard that carries the mark of `store`. The caller knows which have a record.
     async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError>;
 
-    /// The rescues that a repository holds, newest first.
-    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError>;
+    /// The rescues that a repository holds, newest first. One that cannot be read hides no other.
+    async fn rescues(&self, repo: &Path) -> Result<RescueList, WorktreeError>;
 
     /// One rescue, with every path in it.
     async fn describe_rescue(&self, repo: &Path, session: &SessionId)
@@ -182,6 +182,24 @@ pub struct Rescue {
     pub commit: String,
     /// How many files differ from HEAD.
     pub files: usize,
+}
+
+/// The rescues of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RescueList {
+    /// Those that can be read, newest first.
+    pub entries: Vec<RescueEntry>,
+    /// Those that cannot: damaged, or of a newer version. Somebody's work all the same.
+    pub unreadable: Vec<UnreadableRescue>,
+}
+
+/// A rescue that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRescue {
+    /// Its ref.
+    pub reference: String,
+    /// Why.
+    pub why: String,
 }
 
 /// A rescue that a repository holds.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use pollster::block_on;
 use proptest::prelude::*;
 use sexton_core::recover::{
-    Adoption, Forgotten, Ground, Outcome, Policy, Report, Retention, Silent, forget, observe, plan, prune,
-    recover,
+    Adoption, Forgotten, Ground, Outcome, Phase, Policy, Progress, Report, Retention, Silent, forget,
+    observe, plan, prune, recover,
 };
 use sexton_core::session::{Exit, OnOwnerDeath, Recovery, Worktree, WorktreeOutcome};
 use sexton_core::worktree::Plot;
@@ -373,6 +373,41 @@ fn a_stray_is_saved_and_removed_when_it_is_old_and_nobodys() {
 }
 
 #[test]
+fn i9_files_and_a_control_group_of_no_record_are_strays_too() {
+    let machine = Machine::new();
+    machine.running("live");
+    let uuid = machine.uuid();
+    let old = now().saturating_sub(DAY * 2);
+    for (id, store, made_at) in [
+        ("stray", uuid.as_str(), old),
+        ("live", uuid.as_str(), old),
+        ("young", uuid.as_str(), now().saturating_sub(DAY / 2)),
+        ("others", "another store", old),
+        ("carried", uuid.as_str(), old),
+    ] {
+        let id: SessionId = id.parse().unwrap();
+        machine.premises.leave_files(&id, store, made_at);
+        machine.probe.leave_container(&id);
+    }
+    machine.probe.start(FakeProcess::of(&"carried".parse().unwrap()));
+    let foreseen = machine.recover(&Policy { dry_run: true, ..policy() });
+    assert_eq!(machine.premises.discarded(), []);
+    let report = machine.recover(&policy());
+    let told = |report: &Report| -> Vec<_> {
+        let strays = report.sessions.iter().filter(|session| session.cause == "stray");
+        strays.map(|stray| (stray.id.to_string(), stray.evidence.clone(), stray.worktree)).collect()
+    };
+    assert_eq!(told(&report), [("stray".to_owned(), "its files have no record".to_owned(), None)]);
+    assert_eq!(told(&foreseen), told(&report));
+    assert_eq!(machine.premises.discarded(), ["stray".parse().unwrap()]);
+    assert_eq!(
+        machine.probe.containers(),
+        ["carried", "live", "others", "young"].map(|id| id.parse().unwrap())
+    );
+    assert_eq!(told(&machine.recover(&policy())), []);
+}
+
+#[test]
 fn a_store_that_may_have_forgotten_sessions_has_no_strays_from_then() {
     let machine = Machine::new();
     machine.running("live");
@@ -384,9 +419,11 @@ fn a_store_that_may_have_forgotten_sessions_has_no_strays_from_then() {
         path: path("stray"),
     };
     machine.cleaner.place(&plot, now().saturating_sub(DAY * 2));
+    machine.premises.leave_files(&"files".parse().unwrap(), &machine.uuid(), now().saturating_sub(DAY * 2));
     machine.premises.forget_before(now().saturating_sub(DAY));
     machine.recover(&policy());
     assert!(machine.cleaner.exists(&path("stray")));
+    assert_eq!(machine.premises.discarded(), []);
 }
 
 /// A finished session, `days` old.
@@ -415,6 +452,47 @@ fn i9_retention_removes_the_old_and_the_many_and_their_logs() {
     let left = block_on(machine.store.list(&Query::all())).unwrap().sessions;
     assert_eq!(left.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!(machine.premises.discarded(), ["old", "three"].map(|id| id.parse().unwrap()));
+}
+
+/// Changes a record at the moment when retention has chosen what goes.
+struct Meddler<'a>(&'a Machine, &'a str);
+
+impl Progress for Meddler<'_> {
+    fn wait_for_other(&self) {}
+
+    fn begin(&self, phase: Phase, _: usize) {
+        assert_eq!(phase, Phase::Prune);
+        let mut session = self.0.load(self.1);
+        session.tags.insert("kept".to_owned(), "yes".to_owned());
+        self.0.replace(&session);
+    }
+
+    fn advance(&self) {}
+}
+
+#[test]
+fn a_record_that_retention_had_to_leave_keeps_its_log() {
+    let machine = Machine::new();
+    finished(&machine, "touched", 8);
+    finished(&machine, "old", 8);
+    let retention = Retention { ttl: DAY * 7, keep: 1000, rescue_ttl: None };
+    block_on(prune(&machine.ground(), &retention, false, &Meddler(&machine, "touched"))).unwrap();
+    let left = block_on(machine.store.list(&Query::all())).unwrap().sessions;
+    assert_eq!(left.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["touched"]);
+    assert_eq!(machine.premises.discarded(), ["old".parse().unwrap()]);
+}
+
+#[test]
+fn i4_what_is_written_while_a_worktree_is_removed_is_in_its_rescue() {
+    let machine = Machine::new();
+    let session = machine.running("busy");
+    let session = machine.with_work(session);
+    machine.kill(&[&session.process, &session.supervisor]);
+    machine.cleaner.let_somebody_write(&path("busy"), "late", "saved from elsewhere");
+    let report = machine.recover(&policy());
+    assert_eq!((report.worktrees.removed, report.failed), (1, 0));
+    let saved = machine.cleaner.find_rescued(Path::new("/src"), &session.id).unwrap();
+    assert_eq!(saved.keys().collect::<Vec<_>>(), ["late", "note"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One worktree goes, with what is in it saved first.
 
+use sexton_core::probe::Group;
 use sexton_core::session::{Recovery, WorktreeOutcome};
 use sexton_core::store::update_session;
 use sexton_core::worktree::{Inspection, Plot, Removal, clear};
@@ -37,6 +38,9 @@ pub async fn remove_worktree(
         }
         Inspection::Present { .. } => {}
     }
+    if let Some(why) = find_living(probe, session).await {
+        return Ok(kept(why));
+    }
     let cleared = clear(cleaner, plot, probe, now()).await?;
     let rescue_ref = cleared.rescued.saved.map(|rescue| rescue.reference);
     match cleared.removal? {
@@ -62,4 +66,17 @@ pub async fn remove_worktree(
     })
     .await?;
     Ok(Gone { removed: true, rescue_ref, kept: None })
+}
+
+/// Why nobody can say that the session is over, whatever its record says. Of one that could not be cleaned up
+/// somebody may be left, and somebody may have come with its cookie later.
+async fn find_living(probe: &dyn ProcessProbe, session: &Session) -> Option<String> {
+    match probe.members(&Group::of(session)).await {
+        Ok(members) => match (members.processes.first(), members.unreadable.first()) {
+            (None, None) => None,
+            (Some(process), _) => Some(format!("process {} of its session is alive", process.pid)),
+            (None, Some(pid)) => Some(format!("process {pid}, which cannot be read, may be of its session")),
+        },
+        Err(error) => Some(format!("nobody can tell whether its session is over: {error}")),
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use sexton_core::worktree::{
     CreatedWorktree, Inspection, Marked, PathChange, Plot, Removal, Rescue, RescueDetails, RescueEntry,
-    Rescued, RescuedPath, RestoredWork, StartPoint,
+    RescueList, Rescued, RescuedPath, RestoredWork, StartPoint,
 };
 use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
 
@@ -305,12 +305,12 @@ impl WorktreeCleaner for FakeCleaner {
         Ok(yard.worktrees.values().filter(ours).map(marked).collect())
     }
 
-    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError> {
+    async fn rescues(&self, repo: &Path) -> Result<RescueList, WorktreeError> {
         let yard = self.yard();
         let here = yard.rescues.iter().filter(|((of, _), _)| of == repo);
         let mut entries: Vec<_> = here.map(|((_, session), saved)| saved.entry(session)).collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.created_at));
-        Ok(entries)
+        Ok(RescueList { entries, unreadable: Vec::new() })
     }
 
     async fn describe_rescue(

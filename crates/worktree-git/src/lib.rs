@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use sexton_core::plugin::{WorktreePlugin, inventory};
 use sexton_core::worktree::{
-    CreatedWorktree, Inspection, Marked, Plot, Removal, RescueDetails, RescueEntry, Rescued, RestoredWork,
+    CreatedWorktree, Inspection, Marked, Plot, Removal, RescueDetails, RescueList, Rescued, RestoredWork,
     StartPoint, WorktreeOptions,
 };
 use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
@@ -123,7 +123,7 @@ impl WorktreeCleaner for GitCleaner {
         marked::list(root, store)
     }
 
-    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError> {
+    async fn rescues(&self, repo: &Path) -> Result<RescueList, WorktreeError> {
         rescues::list(repo)
     }
 

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sexton_core::probe::Occupants;
 use sexton_core::worktree::{Inspection, Plot, Removal, Rescued, clear};
 use support::{
-    Ground, Stub, cleaner, inspect, names, now, picture, refusal, remove_with, require_same, rescue, somebody,
-    sweep, try_create, try_remove, try_rescue, write,
+    Ground, Stub, cleaner, inspect, names, now, picture, refusal, remove_with, require_same, rescue,
+    somebody, sweep, try_create, try_remove, try_rescue, write,
 };
 
 /// The content of a file in a session's rescue.

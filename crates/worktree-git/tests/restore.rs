@@ -133,9 +133,12 @@ fn a_restored_worktree_of_relative_links_can_be_moved_with_its_repository() {
 }
 
 #[test]
-fn a_newer_rescue_is_refused_and_named() {
+fn a_newer_rescue_is_refused_and_named_and_hides_no_other() {
     let ground = Ground::new();
     let plot = rescued(&ground);
+    let other = ground.create("other");
+    write(&other.path.join("README.md"), "changed\n");
+    support::rescue(&other);
     let commit = |tree: &str, parents: &[&str]| {
         let parents = parents.iter().flat_map(|parent| ["-p", parent]);
         ground.git(["commit-tree", tree, "-m", "newer"].into_iter().chain(parents))
@@ -157,5 +160,8 @@ fn a_newer_rescue_is_refused_and_named() {
     let refused = try_restore(&ground, &plot, &ground.top().join("restored")).unwrap_err();
     let source = std::error::Error::source(&refused).unwrap().to_string();
     assert!(source.contains("its format is 2, and this version reads 1"), "{source}");
+    let list = pollster::block_on(cleaner().rescues(&ground.repo)).unwrap();
+    assert_eq!(list.entries.iter().map(|entry| &entry.session).collect::<Vec<_>>(), [&other.session]);
+    assert_eq!(list.unreadable.iter().map(|one| &one.reference).collect::<Vec<_>>(), [&reference]);
     assert_eq!(names(&ground.top().join("restored")), [""; 0]);
 }
