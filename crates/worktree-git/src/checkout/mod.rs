@@ -10,7 +10,7 @@ mod conversion;
 mod index_file;
 mod objects;
 mod plan;
-mod program;
+pub(crate) mod program;
 mod write;
 
 use std::os::fd::BorrowedFd;
