@@ -1,8 +1,6 @@
 //! Strays: worktrees, files and control groups with this store's mark and no record, old enough to be
 //! nobody's, with no process that carries their cookie. Worktrees are saved and removed like any other.
 
-use std::time::Duration;
-
 use super::act::Run;
 use super::ground::RecoverError;
 use super::report::{Outcome, SessionReport};
@@ -11,10 +9,6 @@ use crate::probe::Group;
 use crate::session::WorktreeOutcome;
 use crate::worktree::Marked;
 use crate::{SessionId, Status, Time, WorktreeCleaner};
-
-/// A session's files are made a moment before its record. However short `recover.stray_age` is, they are
-/// not strays before a start can have come to nothing.
-const START_WAIT: Duration = Duration::from_secs(60);
 
 /// Saves and removes the strays of this store. Touches none where the store may have forgotten sessions.
 pub(super) async fn clear(run: &mut Run<'_>) -> Result<(), RecoverError> {
@@ -43,8 +37,7 @@ pub(super) async fn clear(run: &mut Run<'_>) -> Result<(), RecoverError> {
     let files =
         run.ground.premises.marked().map_err(RecoverError::premises("cannot list the files of sessions"))?;
     for files in files.into_iter().filter(|files| files.store == store && known(files.made_at)) {
-        let young = files.made_at.age_at(run.now()) < START_WAIT;
-        if !young && is_stray(run, &files.session, files.made_at).await? {
+        if is_stray(run, &files.session, files.made_at).await? {
             clear_files(run, files.session);
         }
     }
