@@ -7,8 +7,12 @@ mod support;
 mod trial;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use support::{Ground, names};
+use sexton_core::worktree::Inspection;
+use support::{Ground, inspect, names};
 use trial::{Portrait, Trial};
 
 #[test]
@@ -204,6 +208,37 @@ fn i4_changed_though_assumed_unchanged() {
     trial.write("src/main.rs", "this too\n");
     let restored = trial.round_trip();
     assert_eq!(restored.files, 2);
+}
+
+/// The bytes of an index that says `new` where it said `old`, and has no checksum.
+fn with_object(index: &[u8], old: &str, new: &str) -> Vec<u8> {
+    let bytes = |hex: &str| git2::Oid::from_str(hex).unwrap().as_bytes().to_vec();
+    let at = index.windows(20).position(|window| window == bytes(old)).unwrap();
+    let body = &index[..index.len() - 20];
+    [&body[..at], &bytes(new), &body[at + 20..], &[0; 20]].concat()
+}
+
+fn set_time(path: &Path, time: SystemTime) {
+    fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn i4_an_edit_in_the_instant_of_the_index_whose_time_was_set_back() {
+    let trial = Trial::new();
+    let file = trial.path("README.md");
+    trial.write("README.md", "hxllo\n");
+    set_time(&file, SystemTime::UNIX_EPOCH);
+    // The index says that this very file is as HEAD has it: so it was, when it was added in the same instant.
+    let (mine, head) =
+        (trial.git(&["hash-object", "README.md"]), trial.git(&["rev-parse", "HEAD:README.md"]));
+    trial.git(&["add", "README.md"]);
+    let index = trial.admin().join("index");
+    fs::write(&index, with_object(&fs::read(&index).unwrap(), &mine, &head)).unwrap();
+    let changed = file.metadata().unwrap();
+    let seconds = Duration::from_secs(changed.ctime().try_into().unwrap());
+    let changed = seconds + Duration::from_nanos(changed.ctime_nsec().try_into().unwrap());
+    set_time(&index, SystemTime::UNIX_EPOCH + changed);
+    assert!(matches!(inspect(&trial.plot), Inspection::Present { dirty: true, .. }));
 }
 
 #[test]
