@@ -192,6 +192,47 @@ fn i4_an_index_of_version_4() {
 }
 
 #[test]
+fn i4_a_split_index_of_version_4_with_everything_that_git_keeps_beside() {
+    let ground = Ground::new();
+    for number in 0..40 {
+        ground.write(&format!("src/many/{number}.txt"), format!("{number}\n"));
+    }
+    ground.commit("many");
+    let trial = Trial::on(ground);
+    trial.git(&["update-index", "--index-version", "4"]);
+    trial.git(&["update-index", "--split-index"]);
+    trial.git(&["update-index", "--force-untracked-cache"]);
+    trial.write("src/many/7.txt", "staged\n");
+    trial.write("src/many/new", "new\n");
+    trial.git(&["add", "src/many/7.txt", "src/many/new"]);
+    trial.git(&["rm", "--quiet", "src/many/9.txt"]);
+    trial.write("src/many/11.txt", "unstaged\n");
+    trial.write("untracked", "untracked\n");
+    trial.git(&["status", "--porcelain"]);
+    trial.round_trip();
+}
+
+#[test]
+fn i4_after_a_fetch_of_annotated_tags() {
+    let trial = Trial::new();
+    let upstream = trial.ground.top().join("upstream");
+    trial.ground.git(["clone", "--quiet", "--bare", ".", upstream.to_str().unwrap()]);
+    for (tag, object) in [("v1", "HEAD"), ("tree", "HEAD^{tree}"), ("file", "HEAD:README.md")] {
+        trial.ground.git_in(&upstream, ["tag", "--annotate", "--message", tag, tag, object]);
+    }
+    trial.ground.git_in(&upstream, ["tag", "--annotate", "--message", "nested", "nested", "v1"]);
+    // Into FETCH_HEAD alone.
+    trial.git(&["fetch", "--quiet", "--no-tags", upstream.to_str().unwrap(), "v1", "tree", "file", "nested"]);
+    // And one that only this worktree knows.
+    let own = trial.git(&["rev-parse", "FETCH_HEAD"]);
+    trial.git(&["update-ref", "refs/worktree/mine", &own]);
+    trial.write("README.md", "changed\n");
+    let restored = trial.round_trip();
+    assert_eq!(trial.ground.git_in(&restored.path, ["rev-parse", "refs/worktree/mine"]), own);
+    assert_eq!(trial.ground.git_in(&restored.path, ["cat-file", "-t", &own]), "tag");
+}
+
+#[test]
 fn i4_announced_with_intent_to_add() {
     let trial = Trial::new();
     trial.write("announced", "content\n");
