@@ -1,6 +1,6 @@
 //! The cases: a command ends and leaves somebody behind.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -87,8 +87,7 @@ impl Scene {
         let host = Host { machine_id: "m".into(), hostname: "h".into() };
         let session = Session::new(id.clone(), host, now());
         let shim = Shim::execute(&id, Stdio::null()).unwrap();
-        let store = dir.path().to_owned();
-        let started = pollster::block_on(start(move || Ok(open(store)), session, &plan, shim, now)).unwrap();
+        let started = pollster::block_on(start(|| Ok(open(dir.path())), session, &plan, shim, now)).unwrap();
         let began = Instant::now();
         let left_over = loop {
             if let Ok(text) = std::fs::read_to_string(&pid_file) {
@@ -101,7 +100,7 @@ impl Scene {
     }
 
     fn status(&self) -> Status {
-        let store = open(self.dir.path().to_owned());
+        let store = open(self.dir.path());
         pollster::block_on(store.load(&self.id)).unwrap().unwrap().status
     }
 
@@ -132,7 +131,7 @@ fn now() -> Time {
     jiff::Timestamp::now().into()
 }
 
-fn open(dir: PathBuf) -> Box<dyn Store> {
+fn open(dir: &Path) -> Box<dyn Store> {
     let registry = Registry::linked().unwrap();
     let (plugin, path) =
         registry.require_store(&format!("json:{}", dir.join("sessions.jsonl").display())).unwrap();
