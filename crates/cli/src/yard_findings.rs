@@ -4,12 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-use sexton_core::Time;
-use sexton_core::probe::Group;
-use sexton_core::recover::{Policy, Premises, Silent, clear_strays};
+use sexton_core::recover::{Policy, Silent, clear_strays};
 use sexton_core::{Query, Status};
-use sexton_supervise::SessionDir;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -40,7 +36,7 @@ pub fn check_exit_files(context: &Context<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Worktrees that need somebody, and strays.
+/// Worktrees that need somebody, and strays: worktrees and log directories without a record.
 pub async fn check_worktrees(context: &mut Context<'_>) -> Result<Vec<Finding>, Failure> {
     let mut findings = vec![match context.find_cleaner() {
         Some(cleaner) => {
@@ -56,9 +52,16 @@ pub async fn check_worktrees(context: &mut Context<'_>) -> Result<Vec<Finding>, 
         findings.push(Finding::new(Severity::Problem, "worktrees", what).cure(cure));
     }
     let policy = Policy { dry_run: true, ..Policy::from_config(&context.config) };
-    for stray in clear_strays(&tools.ground(), &policy, &Silent).await?.sessions {
+    let strays = clear_strays(&tools.ground(), &policy, &Silent).await?.sessions;
+    let (worktrees, files): (Vec<_>, Vec<_>) = strays.into_iter().partition(|one| one.worktree.is_some());
+    for stray in worktrees {
         let cure = "`sexton recover` rescues and removes it (so does `sexton doctor --repair`)";
         findings.push(Finding::new(Severity::Problem, "worktrees", stray.evidence).cure(cure));
+    }
+    if !files.is_empty() {
+        let what = format!("{} log directories have no record", files.len());
+        let cure = "`sexton recover` removes them (so does `sexton doctor --repair`)";
+        findings.push(Finding::new(Severity::Notice, "logs", what).cure(cure));
     }
     Ok(findings)
 }
@@ -74,7 +77,12 @@ pub async fn repair_yard(context: &mut Context<'_>) -> Result<Vec<Finding>, Fail
         findings.push(Finding::new(Severity::Mended, "exit files", what));
     }
     let policy = Policy::from_config(&context.config);
+    let mut removed_logs = 0;
     for stray in clear_strays(&tools.ground(), &policy, &Silent).await?.sessions {
+        if stray.worktree.is_none() && stray.error.is_none() {
+            removed_logs += 1;
+            continue;
+        }
         let done = match (&stray.error, &stray.rescue_ref) {
             (Some(error), _) => {
                 let what = format!("{}, and stays: {error}", stray.evidence);
@@ -86,54 +94,11 @@ pub async fn repair_yard(context: &mut Context<'_>) -> Result<Vec<Finding>, Fail
         };
         findings.push(Finding::new(Severity::Mended, "worktrees", done));
     }
-    let logs = stray_logs(&tools, context).await?;
-    for directory in &logs {
-        SessionDir::of(context.state_dir(), directory).remove().map_err(|error| {
-            Failure::new(format!("cannot remove the log of session {directory}: {error}"))
-        })?;
-    }
-    if !logs.is_empty() {
-        let what = format!("{} log directories without a record were removed", logs.len());
+    if removed_logs > 0 {
+        let what = format!("{removed_logs} log directories without a record were removed");
         findings.push(Finding::new(Severity::Mended, "logs", what));
     }
     Ok(findings)
-}
-
-/// Log directories without a record.
-pub async fn check_logs(context: &mut Context<'_>) -> Result<Option<Finding>, Failure> {
-    let tools = context.tools_for_reading()?;
-    let logs = stray_logs(&tools, context).await?;
-    if logs.is_empty() {
-        return Ok(None);
-    }
-    let what = format!("{} log directories have no record", logs.len());
-    Ok(Some(Finding::new(Severity::Notice, "logs", what).cure("`sexton doctor --repair` removes them")))
-}
-
-/// Log directories with this store's mark and no record, old enough to be nobody's.
-async fn stray_logs(
-    tools: &sexton_embed::Tools,
-    context: &Context<'_>,
-) -> Result<Vec<sexton_core::SessionId>, Failure> {
-    let info = tools.store.describe();
-    let unreadable = |error| Failure::new(format!("cannot list the logs: {error}"));
-    let (Some(uuid), true) = (&info.uuid, tools.store.damage().is_empty()) else { return Ok(Vec::new()) };
-    let complete_since = tools.premises.complete_since(&info).map_err(unreadable)?;
-    let mut strays = Vec::new();
-    for marked in SessionDir::list_marked(context.state_dir()).map_err(unreadable)? {
-        let made_at = Timestamp::try_from(marked.made_at).map_or(context.now, Time::from);
-        let old = made_at.age_at(context.now) >= context.config.recover_stray_age.value;
-        let known = complete_since.is_none_or(|since| made_at > since);
-        if marked.store != *uuid || !old || !known || tools.store.load(&marked.session).await?.is_some() {
-            continue;
-        }
-        let group = Group { session: marked.session.clone(), process: None, supervisor: None, cgroup: None };
-        let members = tools.probe.members(&group).await?;
-        if members.processes.is_empty() && members.unreadable.is_empty() {
-            strays.push(marked.session);
-        }
-    }
-    Ok(strays)
 }
 
 /// Where logind's settings are, the later ones first.

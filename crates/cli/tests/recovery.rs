@@ -7,8 +7,11 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rustix::process::Signal;
 use serde_json::Value;
+use sexton_core::Time;
+use sexton_core::session::{Ending, EndingReason};
 use support::records::edit_record;
 use support::strace::{signals_in, trace};
 use support::{Bystander, Yard, carriers, eventually, is_running, kill_9, send_signal};
@@ -52,6 +55,20 @@ fn abandoned(yard: &Yard, script: &str) -> String {
 
 fn status_and_cause(record: &Value) -> (&str, &str) {
     (record["status"].as_str().unwrap(), record["recovery"]["cause"].as_str().unwrap_or(""))
+}
+
+#[test]
+fn a_stop_that_was_killed_long_ago_does_not_decide_how_a_session_ended() {
+    let yard = Yard::new();
+    let go = yard.path().join("go");
+    let script = format!("until [ -e {} ]; do sleep 0.02; done", go.display());
+    let id = yard.ok(&["run", "-d", "--", "sh", "-c", &script]);
+    let an_hour_ago = Time::from(Timestamp::now()).saturating_sub(Duration::from_secs(3600));
+    let stop = Ending::new(EndingReason::Stopped, "stop", an_hour_ago).within(Duration::from_secs(5));
+    edit_record(&yard, &id, |session| session.ending = Some(stop.clone()));
+    std::fs::write(&go, "").unwrap();
+    let ended = yard.wait_until_ended(&id);
+    assert_eq!((ended["status"].as_str(), ended["exit"]["code"].as_i64()), (Some("completed"), Some(0)));
 }
 
 #[test]

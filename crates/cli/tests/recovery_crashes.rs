@@ -194,9 +194,8 @@ fn i7_many_recoveries_at_once_signal_each_process_once() {
 fn require_whole_or_nothing(yard: &Yard, trial: &str, marker: &Path, when: &str) {
     let mut newest = Value::Null;
     // A command that still waits at its gate is alive too; its record goes when its shim has noticed.
-    let is_whole = |record: &Value| {
-        record["status"] == "running" && record["observed"] == "alive" && marker.exists()
-    };
+    let is_whole =
+        |record: &Value| record["status"] == "running" && record["observed"] == "alive" && marker.exists();
     eventually("the start came to an end, one way or the other", || {
         newest = yard.json(&["ps", "-a", "--limit", "1"])[0].clone();
         is_whole(&newest) || processes_with(trial).is_empty()

@@ -323,6 +323,49 @@ fn i5_a_damaged_store_deletes_no_stray_nor_does_the_repaired_one() {
 }
 
 #[test]
+fn i3_rm_leaves_the_tree_of_a_session_of_which_a_process_is_alive() {
+    let (yard, _repository) = quick();
+    let record = run_in_tree(&yard, "echo mine > new");
+    let (id, tree) = (record["id"].as_str().unwrap(), tree_of(&record));
+    let mut late =
+        Command::new("sleep").arg("600").env("SEXTON_SESSION_ID", id).current_dir("/").spawn().unwrap();
+    let refused = yard.sexton(&["worktree", "rm", id]);
+    late.kill().unwrap();
+    late.wait().unwrap();
+    assert_eq!(refused.code, 3, "{}", refused.stderr);
+    assert!(refused.stderr.contains("of its session is alive"), "{}", refused.stderr);
+    assert!(tree.join("new").exists());
+    yard.ok(&["worktree", "rm", id]);
+    assert!(!tree.exists());
+}
+
+#[test]
+fn i9_recovery_clears_the_files_of_a_session_that_has_no_record() {
+    let yard = Yard::new().with_settings(QUICK);
+    let ids: Vec<_> = ["old", "young", "known"]
+        .map(|name| {
+            yard.ok(&["run", "--name", name, "--", "echo", name]);
+            yard.record(name)["id"].as_str().unwrap().to_owned()
+        })
+        .into();
+    let directories: Vec<_> = ids.iter().map(|id| yard.state_dir().join("sessions").join(id)).collect();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(48 * 3600);
+    for directory in [&directories[0], &directories[2]] {
+        let mark = std::fs::File::options().write(true).open(directory.join("mark.json")).unwrap();
+        mark.set_modified(long_ago).unwrap();
+    }
+    for id in &ids[..2] {
+        remove_record(&yard, id);
+    }
+    let doctor = yard.sexton(&["doctor"]);
+    assert!(doctor.stdout.contains("1 log directories have no record"), "{}", doctor.stdout);
+    let report = yard.json(&["recover"]);
+    let strays: Vec<_> = report["sessions"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+    assert_eq!(strays, [&ids[0]]);
+    assert_eq!(directories.iter().map(|dir| dir.exists()).collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
 fn i3_no_recovery_at_any_moment_takes_a_tree_from_under_its_maker() {
     let yard = Yard::new().with_settings(&format!("{QUICK}recover.stray_age = \"0s\"\n"));
     let _repository = Repository::in_work_dir(&yard);

@@ -10,14 +10,12 @@ use crate::{Batch, Session, SessionId, Store, StoreError, Time};
 const CLAIM_ATTEMPTS: usize = 100;
 
 /// Says in every record that is still active that it is being ended, all in one commit. A claim that
-/// somebody made before stands. Returns the records as they are then, in the order asked for, without
+/// somebody made before stands, unless its time is over: whoever made it was killed. Returns the records as they are then, in the order asked for, without
 /// those that do not exist. `counters` are added to by the same commit, if there is one.
 pub async fn claim_ending(
     store: &dyn Store,
     ids: &[SessionId],
-    reason: EndingReason,
-    by: &str,
-    now: Time,
+    ending: &Ending,
     counters: &BTreeMap<String, u64>,
 ) -> Result<Vec<Session>, StoreError> {
     let mut attempt = 1;
@@ -27,9 +25,8 @@ pub async fn claim_ending(
         let mut batch = Batch::new();
         for id in ids {
             let Some(mut session) = store.load(id).await? else { continue };
-            if session.status.is_active() && session.ending.is_none() {
-                let (by, extra) = (by.to_owned(), serde_json::Map::new());
-                session.ending = Some(Ending { reason, by, at: now, extra });
+            if session.status.is_active() && find_ending(&session, ending.at).is_none() {
+                session.ending = Some(ending.clone());
                 batch = batch.replace(session.clone());
                 claimed.push(sessions.len());
             }
@@ -49,6 +46,11 @@ pub async fn claim_ending(
     }
 }
 
+/// Who is ending the session at this moment.
+pub fn find_ending(session: &Session, now: Time) -> Option<&Ending> {
+    session.ending.as_ref().filter(|ending| ending.stands_at(now))
+}
+
 /// Records how the session ended, unless an end is recorded already. Whoever said first that it is being
 /// ended decides what it is remembered for; `ending` counts where nobody did. An orphan's worktree is left
 /// to the next recovery. Says whether there is anything to write.
@@ -61,7 +63,7 @@ pub fn record_outcome(
     if session.finished_at.is_some() {
         return false;
     }
-    let reason = session.ending.as_ref().map(|ending| ending.reason).or(ending);
+    let reason = find_ending(session, finished_at).map(|ending| ending.reason).or(ending);
     session.finish(exit.because(reason), finished_at);
     if reason == Some(EndingReason::OwnerDead) && session.recovery.is_none() {
         session.recovery = Some(Recovery {
@@ -78,6 +80,8 @@ pub fn record_outcome(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{Host, Status};
 
@@ -91,12 +95,22 @@ mod tests {
     fn whoever_said_first_that_it_is_ended_decides() {
         let mut session = running();
         let at = session.created_at;
-        let by = "stop".to_owned();
-        let extra = serde_json::Map::new();
-        session.ending = Some(Ending { reason: EndingReason::Stopped, by, at, extra });
+        session.ending = Some(Ending::new(EndingReason::Stopped, "stop", at));
         assert!(record_outcome(&mut session, Exit::exited(7), Some(EndingReason::Timeout), at));
         assert_eq!((session.status, session.exit.as_ref().unwrap().code), (Status::Stopped, Some(7)));
         assert!(!record_outcome(&mut session, Exit::exited(0), None, at), "an end was replaced");
+    }
+
+    #[test]
+    fn a_stop_that_was_killed_over_it_is_not_what_a_later_end_is_remembered_for() {
+        let at = running().created_at;
+        let stop = Ending::new(EndingReason::Stopped, "stop", at).within(Duration::from_secs(10));
+        for (after, status) in [(10, Status::Stopped), (41, Status::Completed)] {
+            let mut session = Session { ending: Some(stop.clone()), ..running() };
+            let finished_at = at.saturating_add(Duration::from_secs(after));
+            assert!(record_outcome(&mut session, Exit::exited(0), None, finished_at));
+            assert_eq!(session.status, status, "{after} s later");
+        }
     }
 
     #[test]

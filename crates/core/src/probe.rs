@@ -66,6 +66,12 @@ pub trait ProcessProbe: Send + Sync {
         Err(ProbeError::Unsupported { probe: self.name(), why: "it makes no control groups".to_owned() })
     }
 
+    /// The control group that this probe would have made for `session`, where there is one.
+    fn find_container(&self, session: &SessionId) -> Option<Cgroup> {
+        let _ = session;
+        None
+    }
+
     /// Removes a session's control group, where it is empty and still the recorded one. One that cannot
     /// be removed is found again as a stray.
     fn release(&self, cgroup: &Cgroup) {

@@ -14,6 +14,9 @@ use crate::{OsText, ProcessProbe, Session, SessionId, Time};
 ///   nowhere else is durable before `rescue` returns.
 /// - **Nothing outside the yard.** Only a path directly inside [`Plot::root`] that carries this session's
 ///   mark is removed; no symlink is followed out of it and no mount point crossed.
+/// - **Nothing slips in between.** `remove` compares the worktree with its rescue once nobody can reach it
+///   by its name any more. What was written since the rescue makes it [`Removal::Changed`], and it is back
+///   in its place; [`clear`] rescues it again.
 /// - **Never under a living process.** `remove` asks the probe before it moves the worktree and again
 ///   after; if somebody came in, it is moved back and kept.
 /// - **By state, not by steps.** Every call looks at what is there and does what is missing, so that one
@@ -69,8 +72,8 @@ pub trait WorktreeCleaner: Send + Sync {
     /// Every worktree in the yard that carries the mark of `store`. The caller knows which have a record.
     async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError>;
 
-    /// The rescues that a repository holds, newest first.
-    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError>;
+    /// The rescues that a repository holds, newest first. One that cannot be read hides no other.
+    async fn rescues(&self, repo: &Path) -> Result<RescueList, WorktreeError>;
 
     /// One rescue, with every path in it.
     async fn describe_rescue(&self, repo: &Path, session: &SessionId)
@@ -181,6 +184,24 @@ pub struct Rescue {
     pub files: usize,
 }
 
+/// The rescues of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RescueList {
+    /// Those that can be read, newest first.
+    pub entries: Vec<RescueEntry>,
+    /// Those that cannot: damaged, or of a newer version. Somebody's work all the same.
+    pub unreadable: Vec<UnreadableRescue>,
+}
+
+/// A rescue that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRescue {
+    /// Its ref.
+    pub reference: String,
+    /// Why.
+    pub why: String,
+}
+
 /// A rescue that a repository holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescueEntry {
@@ -245,6 +266,42 @@ pub enum Removal {
     AlreadyGone,
     /// It stays, because of this.
     Kept(String),
+    /// It stays, because it holds something that its rescue does not: that was written after it.
+    Changed,
+}
+
+/// What became of a worktree that was to be rescued and removed.
+#[derive(Debug)]
+pub struct Cleared {
+    /// Where its work is.
+    pub rescued: Rescued,
+    /// Whether it went.
+    pub removal: Result<Removal, WorktreeError>,
+}
+
+/// How often a worktree that somebody writes into between its rescue and its removal is rescued again.
+const ATTEMPTS: usize = 3;
+
+/// Saves what is at `plot` and removes it. Where something is written in between, from outside, it is saved
+/// as well; a worktree that keeps changing is kept.
+pub async fn clear(
+    cleaner: &dyn WorktreeCleaner,
+    plot: &Plot,
+    probe: &dyn ProcessProbe,
+    now: Time,
+) -> Result<Cleared, WorktreeError> {
+    let mut rescued = cleaner.rescue(plot, now).await?;
+    for _ in 1..ATTEMPTS {
+        match cleaner.remove(plot, &rescued, probe).await {
+            Ok(Removal::Changed) => rescued = cleaner.rescue(plot, now).await?,
+            removal => return Ok(Cleared { rescued, removal }),
+        }
+    }
+    let removal = match cleaner.remove(plot, &rescued, probe).await {
+        Ok(Removal::Changed) => Ok(Removal::Kept("somebody keeps writing into it".to_owned())),
+        removal => removal,
+    };
+    Ok(Cleared { rescued, removal })
 }
 
 /// What a restore gave back.

@@ -1,8 +1,9 @@
 //! One worktree goes, with what is in it saved first.
 
+use sexton_core::probe::Group;
 use sexton_core::session::{Recovery, WorktreeOutcome};
 use sexton_core::store::update_session;
-use sexton_core::worktree::{Inspection, Plot, Removal};
+use sexton_core::worktree::{Inspection, Plot, Removal, clear};
 use sexton_core::{ProcessProbe, Session, Store, WorktreeCleaner};
 
 use crate::error::HouseError;
@@ -37,10 +38,15 @@ pub async fn remove_worktree(
         }
         Inspection::Present { .. } => {}
     }
-    let rescued = cleaner.rescue(plot, now()).await?;
-    let rescue_ref = rescued.saved.as_ref().map(|rescue| rescue.reference.clone());
-    if let Removal::Kept(why) = cleaner.remove(plot, &rescued, probe).await? {
-        return Ok(Gone { rescue_ref, ..kept(why) });
+    if let Some(why) = find_living(probe, session).await {
+        return Ok(kept(why));
+    }
+    let cleared = clear(cleaner, plot, probe, now()).await?;
+    let rescue_ref = cleared.rescued.saved.map(|rescue| rescue.reference);
+    match cleared.removal? {
+        Removal::Removed | Removal::AlreadyGone => {}
+        Removal::Kept(why) => return Ok(Gone { rescue_ref, ..kept(why) }),
+        Removal::Changed => return Ok(Gone { rescue_ref, ..kept("somebody writes into it".to_owned()) }),
     }
     let saved = rescue_ref.clone();
     update_session(store, &session.id, move |session| {
@@ -60,4 +66,17 @@ pub async fn remove_worktree(
     })
     .await?;
     Ok(Gone { removed: true, rescue_ref, kept: None })
+}
+
+/// Why nobody can say that the session is over, whatever its record says. Of one that could not be cleaned up
+/// somebody may be left, and somebody may have come with its cookie later.
+async fn find_living(probe: &dyn ProcessProbe, session: &Session) -> Option<String> {
+    match probe.members(&Group::of(session)).await {
+        Ok(members) => match (members.processes.first(), members.unreadable.first()) {
+            (None, None) => None,
+            (Some(process), _) => Some(format!("process {} of its session is alive", process.pid)),
+            (None, Some(pid)) => Some(format!("process {pid}, which cannot be read, may be of its session")),
+        },
+        Err(error) => Some(format!("nobody can tell whether its session is over: {error}")),
+    }
 }

@@ -119,6 +119,10 @@ impl ProcessProbe for LinuxProbe {
         cgroup::contain(session, limits).map_err(unsupported)
     }
 
+    fn find_container(&self, session: &SessionId) -> Option<session::Cgroup> {
+        Cgroup::find_of(session).ok().flatten().map(|cgroup| cgroup.to_record())
+    }
+
     fn release(&self, cgroup: &session::Cgroup) {
         // One that is busy or cannot be opened stays, and is found again as a stray.
         if let Ok(Some(cgroup)) = Cgroup::find(cgroup) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sexton_core::config::Containment;
-use sexton_core::recover::Premises;
+use sexton_core::recover::{MarkedFiles, Premises};
 use sexton_core::store::{Backup, StoreInfo};
 use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time};
 use sexton_durable::replace_file;
@@ -189,6 +189,14 @@ impl Premises for StateDir {
 
     fn discard(&self, session: &SessionId) -> io::Result<()> {
         SessionDir::of(&self.path, session).remove()
+    }
+
+    fn marked(&self) -> io::Result<Vec<MarkedFiles>> {
+        let marked = SessionDir::list_marked(&self.path)?.into_iter().map(|dir| {
+            let made_at = Timestamp::try_from(dir.made_at).map_err(io::Error::other)?.into();
+            Ok(MarkedFiles { session: dir.session, store: dir.store, made_at })
+        });
+        marked.collect()
     }
 
     fn yards(&self) -> io::Result<Vec<PathBuf>> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sexton_core::ending::{claim_ending, record_outcome};
 use sexton_core::probe::{EndPolicy, Ended, Group, Survivor, lineage};
-use sexton_core::session::{EndingReason, Exit, ExitReason};
+use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
 use sexton_core::store::update_session;
 use sexton_core::{
     Liveness, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
@@ -68,7 +68,9 @@ pub async fn stop_sessions(
     policy: &StopPolicy,
     clock: fn() -> Time,
 ) -> Result<Vec<Stopped>, StopError> {
-    let claimed = claim_ending(store, ids, EndingReason::Stopped, "stop", clock(), &BTreeMap::new()).await?;
+    let limit = policy.grace + policy.kill_wait + SHIM_WAIT;
+    let ending = Ending::new(EndingReason::Stopped, "stop", clock()).within(limit);
+    let claimed = claim_ending(store, ids, &ending, &BTreeMap::new()).await?;
     let (ended, active): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|session| !session.status.is_active());
     let groups: Vec<_> = active.iter().map(Group::of).collect();

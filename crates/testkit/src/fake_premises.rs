@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 use sexton_core::ending::record_outcome;
-use sexton_core::recover::Premises;
+use sexton_core::recover::{MarkedFiles, Premises};
 use sexton_core::session::Exit;
 use sexton_core::store::{Backup, StoreInfo, update_session};
 use sexton_core::{ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time};
@@ -23,6 +23,7 @@ pub struct FakePremises {
 struct Place {
     exits: BTreeMap<SessionId, (Exit, Time)>,
     backups: usize,
+    files: Vec<MarkedFiles>,
     discarded: Vec<SessionId>,
     supervised: Vec<SessionId>,
     yards: Vec<PathBuf>,
@@ -38,6 +39,12 @@ impl FakePremises {
     /// Leaves an exit file, as a supervisor does that could not write the store.
     pub fn leave_exit(&self, session: &SessionId, exit: Exit, at: Time) {
         self.place().exits.insert(session.clone(), (exit, at));
+    }
+
+    /// Leaves the files of a session that `store` knows, or knew.
+    pub fn leave_files(&self, session: &SessionId, store: &str, made_at: Time) {
+        let files = MarkedFiles { session: session.clone(), store: store.to_owned(), made_at };
+        self.place().files.push(files);
     }
 
     /// Adds a yard.
@@ -110,8 +117,14 @@ impl Premises for FakePremises {
     }
 
     fn discard(&self, session: &SessionId) -> io::Result<()> {
-        self.place().discarded.push(session.clone());
+        let mut place = self.place();
+        place.files.retain(|files| files.session != *session);
+        place.discarded.push(session.clone());
         Ok(())
+    }
+
+    fn marked(&self) -> io::Result<Vec<MarkedFiles>> {
+        Ok(self.place().files.clone())
     }
 
     fn yards(&self) -> io::Result<Vec<PathBuf>> {

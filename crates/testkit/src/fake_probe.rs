@@ -4,7 +4,7 @@
 //! policy that could wait for ever. No time passes in it: a grace period is over when everyone has had
 //! the signals of that period.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use sexton_core::probe::{
     EndPolicy, Ended, Group, Members, Occupants, ProbeCapabilities, ProcessDetails, Survivor,
 };
+use sexton_core::session::Cgroup;
 use sexton_core::{Liveness, ProbeError, ProcessIdentity, ProcessProbe, SessionId};
 
 mod membership;
@@ -43,6 +44,8 @@ struct Machine {
     /// How many processes there have ever been: their inodes, which are never given twice.
     started: u64,
     signals: Vec<(u32, i32)>,
+    /// Control groups that nobody has removed.
+    containers: BTreeSet<SessionId>,
 }
 
 impl FakeProbe {
@@ -85,6 +88,16 @@ impl FakeProbe {
     /// Moves a process into another directory.
     pub fn move_to(&self, identity: &ProcessIdentity, cwd: impl Into<PathBuf>) {
         self.machine().require(identity).process.cwd = Some(cwd.into());
+    }
+
+    /// Leaves an empty control group of a session behind.
+    pub fn leave_container(&self, session: &SessionId) {
+        self.machine().containers.insert(session.clone());
+    }
+
+    /// The sessions whose control group is still there.
+    pub fn containers(&self) -> Vec<SessionId> {
+        self.machine().containers.iter().cloned().collect()
     }
 
     /// Every signal that was sent, in order: to which pid, and which.
@@ -268,6 +281,18 @@ impl ProcessProbe for FakeProbe {
         let mut machine = self.machine();
         Ok(groups.iter().map(|group| machine.end_group(group, policy)).collect())
     }
+
+    fn find_container(&self, session: &SessionId) -> Option<Cgroup> {
+        self.machine().containers.get(session).map(container_of)
+    }
+
+    fn release(&self, cgroup: &Cgroup) {
+        self.machine().containers.retain(|session| container_of(session) != *cgroup);
+    }
+}
+
+fn container_of(session: &SessionId) -> Cgroup {
+    Cgroup { path: format!("/groups/{session}").into(), inode: 1, extra: Default::default() }
 }
 
 impl Machine {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use sexton_core::worktree::{
     CreatedWorktree, Inspection, Marked, PathChange, Plot, Removal, Rescue, RescueDetails, RescueEntry,
-    Rescued, RescuedPath, RestoredWork, StartPoint,
+    RescueList, Rescued, RescuedPath, RestoredWork, StartPoint,
 };
 use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
 
@@ -34,6 +34,8 @@ struct Yard {
     trash: Vec<PathBuf>,
     unrescuable: BTreeMap<PathBuf, String>,
     came_in: BTreeMap<PathBuf, String>,
+    /// What somebody writes just as the worktree is to be removed.
+    written: BTreeMap<PathBuf, Files>,
 }
 
 /// What a worktree holds that its base does not.
@@ -98,6 +100,13 @@ impl FakeCleaner {
     /// `why`. A race that no caller can prevent, and so the one occupant that is not a panic.
     pub fn let_somebody_in(&self, path: &Path, why: &str) {
         self.yard().came_in.insert(path.to_owned(), why.to_owned());
+    }
+
+    /// Lets somebody write a file just as the worktree is to be removed: another race that no caller can
+    /// prevent.
+    pub fn let_somebody_write(&self, path: &Path, file: &str, content: &str) {
+        let files = Files::from([(file.to_owned(), content.to_owned())]);
+        self.yard().written.insert(path.to_owned(), files);
     }
 
     /// Whether there is a worktree at `path`.
@@ -271,6 +280,10 @@ impl WorktreeCleaner for FakeCleaner {
         if let Some(why) = yard.came_in.remove(&plot.path) {
             return Ok(Removal::Kept(why));
         }
+        if let Some(mut files) = yard.written.remove(&plot.path) {
+            yard.require(&plot.path).files.append(&mut files);
+            return Ok(Removal::Changed);
+        }
         yard.require_saved(plot, rescued);
         yard.worktrees.remove(&plot.path);
         yard.removed.push(plot.path.clone());
@@ -292,12 +305,12 @@ impl WorktreeCleaner for FakeCleaner {
         Ok(yard.worktrees.values().filter(ours).map(marked).collect())
     }
 
-    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError> {
+    async fn rescues(&self, repo: &Path) -> Result<RescueList, WorktreeError> {
         let yard = self.yard();
         let here = yard.rescues.iter().filter(|((of, _), _)| of == repo);
         let mut entries: Vec<_> = here.map(|((_, session), saved)| saved.entry(session)).collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.created_at));
-        Ok(entries)
+        Ok(RescueList { entries, unreadable: Vec::new() })
     }
 
     async fn describe_rescue(

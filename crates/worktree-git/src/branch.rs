@@ -9,6 +9,7 @@ use sexton_core::WorktreeError;
 use crate::entry;
 use crate::fault::failed;
 use crate::refs::Refs;
+use crate::rescue::publish;
 use crate::scan::commits::own_commits;
 
 /// Says why there cannot be a new branch called `name`.
@@ -61,6 +62,8 @@ pub(crate) fn delete_if_safe(
     let undeletable = |error: std::io::Error| failed("deleting a branch of", common, error);
     let unreadable = |error: git2::Error| failed("looking for the branch of a session in", common, error);
     refs.recover(&full).map_err(undeletable)?;
+    // One at a time: two branches at one commit would each be the other's reason to go.
+    let _lock = publish::lock(common)?;
     let repo = Repository::open(common).map_err(unreadable)?;
     let Some(tip) = find(&repo, name).map_err(|why| failed("reading", common, why))?.flatten() else {
         return Ok(());

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use sexton_core::plugin::{WorktreePlugin, inventory};
 use sexton_core::worktree::{
-    CreatedWorktree, Inspection, Marked, Plot, Removal, RescueDetails, RescueEntry, Rescued, RestoredWork,
+    CreatedWorktree, Inspection, Marked, Plot, Removal, RescueDetails, RescueList, Rescued, RestoredWork,
     StartPoint, WorktreeOptions,
 };
 use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
@@ -113,7 +113,7 @@ impl WorktreeCleaner for GitCleaner {
         rescued: &Rescued,
         probe: &dyn ProcessProbe,
     ) -> Result<Removal, WorktreeError> {
-        remove::remove(plot, rescued, probe).await
+        remove::remove(plot, rescued, probe, self.options).await
     }
 
     async fn sweep(&self, root: &Path, probe: &dyn ProcessProbe) -> Result<usize, WorktreeError> {
@@ -124,7 +124,7 @@ impl WorktreeCleaner for GitCleaner {
         marked::list(root, store)
     }
 
-    async fn rescues(&self, repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError> {
+    async fn rescues(&self, repo: &Path) -> Result<RescueList, WorktreeError> {
         rescues::list(repo)
     }
 

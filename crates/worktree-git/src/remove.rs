@@ -1,8 +1,8 @@
 //! Removing a worktree that was rescued and that nobody is in.
 //!
 //! Its files go into the trash by one rename, so that its name is free at once and nobody can enter by it
-//! any more; then one looks again who is inside; then its admin entry is taken down. The files themselves
-//! are deleted by a sweep.
+//! any more; then one looks again who is inside, and whether its rescue still has all of it; then its admin
+//! entry is taken down. The files themselves are deleted by a sweep.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use sexton_core::probe::Occupants;
-use sexton_core::worktree::{Plot, Removal, Rescue, Rescued};
+use sexton_core::worktree::{Plot, Removal, Rescue, Rescued, WorktreeOptions};
 use sexton_core::{ProcessProbe, WorktreeError};
 
 use crate::demolish;
@@ -18,6 +18,7 @@ use crate::entry;
 use crate::fault::failed;
 use crate::mounts::Mounts;
 use crate::repository;
+use crate::rescue;
 use crate::site::{self, Site, Workdir};
 use crate::yard::{self, Lies, Trash, Yard};
 
@@ -26,6 +27,7 @@ pub(crate) async fn remove(
     plot: &Plot,
     rescued: &Rescued,
     probe: &dyn ProcessProbe,
+    options: WorktreeOptions,
 ) -> Result<Removal, WorktreeError> {
     let name = site::require_name(plot)?;
     let yard = Yard::find(&plot.root)?;
@@ -41,8 +43,8 @@ pub(crate) async fn remove(
     }
     if let (Some(yard), Some(workdir)) = (&yard, &site.workdir) {
         let moving = Moving { plot, yard, trash: yard.trash()?, name, workdir, probe };
-        if let Some(why) = moving.discard(&site).await? {
-            return Ok(Removal::Kept(why));
+        if let Some(stays) = moving.discard(&site, rescued, options).await? {
+            return Ok(stays);
         }
     }
     demolish::take_down(plot, &site.common, &site.admin)?;
@@ -82,17 +84,22 @@ struct Moving<'a> {
 }
 
 impl Moving<'_> {
-    /// Puts the worktree into the trash, or says why it stays.
-    async fn discard(&self, site: &Site) -> Result<Option<String>, WorktreeError> {
+    /// Puts the worktree into the trash, or says how it stays.
+    async fn discard(
+        &self,
+        site: &Site,
+        rescued: &Rescued,
+        options: WorktreeOptions,
+    ) -> Result<Option<Removal>, WorktreeError> {
         if let Some(mount) = Mounts::load()?.find_inside(&self.workdir.path) {
-            return Ok(Some(format!("something is mounted at {}", mount.display())));
+            return Ok(Some(Removal::Kept(format!("something is mounted at {}", mount.display()))));
         }
         // In the trash already: a removal was cut off before it looked again, or a creation.
         let discarded = match &self.workdir.trashed {
             Some(discarded) => discarded.clone(),
             None => {
                 if let Some(why) = find_occupants(self.probe, &self.workdir.path).await? {
-                    return Ok(Some(why));
+                    return Ok(Some(Removal::Kept(why)));
                 }
                 let discarded = yard::name_of(&self.plot.session);
                 self.yard
@@ -102,10 +109,36 @@ impl Moving<'_> {
             }
         };
         if let Some(why) = self.find_second_thoughts(&discarded).await? {
-            return self.bring_back(&discarded, why).map(Some);
+            return self.bring_back(&discarded, why).map(|why| Some(Removal::Kept(why)));
+        }
+        match self.is_as_rescued(site, &discarded, rescued, options) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.bring_back(&discarded, String::new())?;
+                return Ok(Some(Removal::Changed));
+            }
+            Err(error) => {
+                self.bring_back(&discarded, String::new())?;
+                return Err(error);
+            }
         }
         self.sync_before(site)?;
         Ok(None)
+    }
+
+    /// Whether everything in it is in its rescue. Somebody outside may have written into it since; from now
+    /// on nobody can who does not hold a file of it open.
+    fn is_as_rescued(
+        &self,
+        site: &Site,
+        discarded: &OsStr,
+        rescued: &Rescued,
+        options: WorktreeOptions,
+    ) -> Result<bool, WorktreeError> {
+        let path = self.trash.path().join(discarded);
+        let dir = self.workdir.dir.try_clone().map_err(|error| failed("holding", &path, error))?;
+        let moved = Workdir { path, trashed: Some(discarded.to_owned()), dir };
+        rescue::holds_all(&site.with_workdir(moved), options, rescued)
     }
 
     /// Why what was moved should not have been.

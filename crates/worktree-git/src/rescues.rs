@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use git2::{Commit, Oid, Repository};
-use sexton_core::worktree::{LeftOut, PathChange, Rescue, RescueDetails, RescueEntry, RescuedPath};
+use sexton_core::worktree::{
+    LeftOut, PathChange, Rescue, RescueDetails, RescueEntry, RescueList, RescuedPath, UnreadableRescue,
+};
 use sexton_core::{OsText, SessionId, Time, WorktreeError};
 
 use crate::fault::failed;
@@ -100,20 +102,28 @@ pub(crate) fn require(
     Stored::load(repository, commit).map_err(|why| failed("reading the rescues of", repo, why))
 }
 
-/// The rescues of a repository, newest first. One that cannot be read is an error: it is somebody's work,
-/// and leaving it out would hide it.
-pub(crate) fn list(repo: &Path) -> Result<Vec<RescueEntry>, WorktreeError> {
+/// The rescues of a repository, newest first, and those that cannot be read.
+pub(crate) fn list(repo: &Path) -> Result<RescueList, WorktreeError> {
     let repository = repository::open(repo)?;
     let in_git = |error: git2::Error| failed("reading the rescues of", repo, error);
-    let mut entries = Vec::new();
+    let mut list = RescueList::default();
     for reference in repository.references_glob("refs/sexton/rescue/*").map_err(in_git)? {
-        let commit = reference.and_then(|reference| reference.peel_to_commit()).map_err(in_git)?.id();
-        let stored =
-            Stored::load(&repository, commit).map_err(|why| failed("reading the rescues of", repo, why))?;
-        entries.push(stored.entry());
+        let reference = reference.map_err(in_git)?;
+        let stored = reference
+            .peel_to_commit()
+            .map_err(|error| error.message().to_owned())
+            .and_then(|commit| Stored::load(&repository, commit.id()));
+        match stored {
+            Ok(stored) => list.entries.push(stored.entry()),
+            Err(why) => {
+                let reference = String::from_utf8_lossy(reference.name_bytes()).into_owned();
+                list.unreadable.push(UnreadableRescue { reference, why });
+            }
+        }
     }
-    entries.sort_by(|one, other| (other.created_at, &other.session).cmp(&(one.created_at, &one.session)));
-    Ok(entries)
+    list.entries
+        .sort_by(|one, other| (other.created_at, &other.session).cmp(&(one.created_at, &one.session)));
+    Ok(list)
 }
 
 /// One rescue, with every path in it.

@@ -36,6 +36,20 @@ pub(crate) struct Site {
     pub(crate) complete: bool,
 }
 
+impl Site {
+    /// The same worktree with its files in another place.
+    pub(crate) fn with_workdir(&self, workdir: Workdir) -> Site {
+        Site {
+            plot: self.plot.clone(),
+            workdir: Some(workdir),
+            admin: self.admin.clone(),
+            common: self.common.clone(),
+            mark: self.mark.clone(),
+            complete: self.complete,
+        }
+    }
+}
+
 /// The directory that holds a worktree's files.
 #[derive(Debug)]
 pub(crate) struct Workdir {
@@ -215,7 +229,7 @@ pub(crate) fn find_named_entry(
 }
 
 /// What a directory has under the name `.git`.
-enum DotGit {
+pub(crate) enum DotGit {
     File(Vec<u8>),
     Directory,
     Missing,
@@ -224,7 +238,8 @@ enum DotGit {
 /// Longer than any path.
 const LONGEST_LINK: u64 = 64 * 1024;
 
-fn load_dot_git(dir: BorrowedFd<'_>) -> std::io::Result<DotGit> {
+/// Reads it.
+pub(crate) fn load_dot_git(dir: BorrowedFd<'_>) -> std::io::Result<DotGit> {
     // NONBLOCK: an agent may have put a FIFO there.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(dir, ".git", flags, Mode::empty()) {

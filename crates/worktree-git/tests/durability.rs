@@ -180,7 +180,7 @@ fn i7_killed_at_any_moment_and_made_again_it_is_the_same_rescue() {
     let tree = ground.git(["rev-parse", &format!("{}^{{tree}}", whole.commit)]);
     let session = plot.session.clone();
     let forget = || {
-        for entry in pollster::block_on(cleaner().rescues(&ground.repo)).unwrap() {
+        for entry in pollster::block_on(cleaner().rescues(&ground.repo)).unwrap().entries {
             let commit = &entry.rescue.commit;
             pollster::block_on(cleaner().drop_rescue(&ground.repo, &session, commit)).unwrap();
         }

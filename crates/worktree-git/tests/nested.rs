@@ -8,8 +8,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use sexton_core::WorktreeError;
-use sexton_core::worktree::{Plot, Rescue};
-use support::{Ground, cleaner, rescue, try_rescue, write};
+use sexton_core::worktree::{Inspection, Plot, Removal, Rescue};
+use support::{Ground, cleaner, inspect, rescue, sweep, try_remove, try_rescue, write};
 
 /// The rescue of a worktree that has something to save.
 #[track_caller]
@@ -111,6 +111,73 @@ fn i4_an_ignored_repository_is_no_reason_to_lose_it() {
     assert_eq!(refusal(&plot), "the repository vendor inside it has changes that are not committed");
 }
 
+#[test]
+fn i4_a_repository_deep_inside_an_ignored_folder_is_found() {
+    let ground = Ground::new();
+    ground.write(".gitignore", ".worktrees/\nbuild/\n");
+    ground.commit("ignore");
+    let upstream = upstream(&ground);
+    let plot = ground.create("s1");
+    write(&plot.path.join("build/objects/a.o"), "made");
+    let fetched = plot.path.join("build/deps/fetched");
+    ground.git_in(&plot.path, ["clone", "--quiet", upstream.to_str().unwrap(), fetched.to_str().unwrap()]);
+    assert_eq!(rescue(&plot).saved, None, "a clone in a build folder can be made again");
+
+    let inner = plot.path.join(".worktrees/feature");
+    ground.git_in(&plot.path, ["worktree", "add", "--quiet", "--detach", inner.to_str().unwrap()]);
+    assert_eq!(rescue(&plot).saved, None);
+    write(&inner.join("README.md"), "half an hour of work\n");
+    let why = "the repository .worktrees/feature inside it has changes that are not committed";
+    assert_eq!(refusal(&plot), why);
+    ground.git_in(&inner, ["commit", "--quiet", "--all", "--message", "mine"]);
+    assert!(refusal(&plot).ends_with("has commits that none of its remotes has"), "{}", refusal(&plot));
+    ground.git_in(&inner, ["branch", "feature"]);
+    assert_eq!(rescue(&plot).saved, None, "a branch of the repository itself holds them now");
+}
+
+#[test]
+fn i4_what_git_was_told_to_overlook_in_a_nested_repository_keeps_the_worktree() {
+    let ground = Ground::new();
+    let upstream = upstream(&ground);
+    write(&upstream.join(".gitignore"), ".env\n");
+    ground.git_in(&upstream, ["add", "--all"]);
+    ground.git_in(&upstream, ["commit", "--quiet", "--message", "ignore"]);
+    let plot = ground.create("s1");
+    let nested = plot.path.join("nested");
+    ground.git_in(&plot.path, ["clone", "--quiet", upstream.to_str().unwrap(), nested.to_str().unwrap()]);
+    let changed = "the repository nested inside it has changes that are not committed";
+    for (overlook, look) in
+        [("--assume-unchanged", "--no-assume-unchanged"), ("--skip-worktree", "--no-skip-worktree")]
+    {
+        assert_eq!(rescue(&plot).saved, None);
+        ground.git_in(&nested, ["update-index", overlook, "file"]);
+        write(&nested.join("file"), overlook);
+        assert_eq!(ground.git_in(&nested, ["status", "--porcelain"]), "");
+        assert_eq!(refusal(&plot), changed, "{overlook}");
+        ground.git_in(&nested, ["update-index", look, "file"]);
+        ground.git_in(&nested, ["checkout", "--quiet", "file"]);
+    }
+    write(&nested.join(".env"), "KEY=1\n");
+    assert_eq!(refusal(&plot), changed, "an ignored file beside tracked ones is work, here as elsewhere");
+}
+
+#[test]
+fn a_clone_of_one_tag_alone_has_nothing_that_its_remote_has_not() {
+    let ground = Ground::new();
+    let upstream = upstream(&ground);
+    ground.git_in(&upstream, ["tag", "v1"]);
+    let plot = ground.create("s1");
+    let nested = plot.path.join("nested");
+    let url = format!("file://{}", upstream.display());
+    ground.git_in(
+        &plot.path,
+        ["clone", "--quiet", "--depth=1", "--branch=v1", "--single-branch", &url, nested.to_str().unwrap()],
+    );
+    assert_eq!(rescue(&plot).saved, None);
+    ground.git_in(&nested, ["commit", "--quiet", "--allow-empty", "--message", "mine"]);
+    assert!(refusal(&plot).ends_with("has commits that none of its remotes has"), "{}", refusal(&plot));
+}
+
 /// A repository with a submodule, and a worktree in which it is checked out.
 fn with_submodule() -> (Ground, Plot) {
     let ground = Ground::new();
@@ -158,4 +225,31 @@ fn files_where_a_submodule_belongs_keep_the_worktree() {
     ground.git_in(&plot.path, ["submodule", "--quiet", "deinit", "--force", "sub"]);
     write(&plot.path.join("sub/mine"), "mine\n");
     assert_eq!(refusal(&plot), "sub has files where a submodule belongs");
+}
+
+#[test]
+fn i4_a_file_or_a_symlink_in_the_place_of_a_submodule_is_saved() {
+    let (ground, plot) = with_submodule();
+    ground.git_in(&plot.path, ["submodule", "--quiet", "deinit", "--force", "sub"]);
+    let sub = plot.path.join("sub");
+    fs::remove_dir(&sub).unwrap();
+    write(&sub, "a file by now\n");
+    assert!(matches!(inspect(&plot), Inspection::Present { dirty: true, .. }));
+    let rescue = saved(&plot);
+    assert_eq!(ground.git(["show", &format!("{}:sub", rescue.commit)]), "a file by now");
+    fs::remove_file(&sub).unwrap();
+    std::os::unix::fs::symlink("../elsewhere", &sub).unwrap();
+    let rescue = saved(&plot);
+    assert_eq!(ground.git(["show", &format!("{}:sub", rescue.commit)]), "../elsewhere");
+}
+
+#[test]
+fn i7_a_removal_that_was_cut_off_in_the_trash_is_finished_also_with_a_submodule() {
+    let (ground, plot) = with_submodule();
+    let trash = ground.root.join(".trash");
+    fs::create_dir_all(&trash).unwrap();
+    fs::rename(&plot.path, trash.join("s1.0123456789abcdef")).unwrap();
+    assert_eq!(try_remove(&plot).unwrap(), Removal::Removed);
+    assert_eq!(sweep(&ground.root), 1);
+    ground.require_clean(&[]);
 }

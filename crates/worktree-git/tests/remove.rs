@@ -13,10 +13,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sexton_core::probe::Occupants;
-use sexton_core::worktree::{Inspection, Plot, Removal, Rescued};
+use sexton_core::worktree::{Inspection, Plot, Removal, Rescued, clear};
 use support::{
-    Ground, Stub, cleaner, inspect, names, picture, refusal, remove_with, require_same, rescue, somebody,
-    sweep, try_create, try_remove, try_rescue, write,
+    Ground, Stub, cleaner, inspect, names, now, picture, refusal, remove_with, require_same, rescue,
+    somebody, sweep, try_create, try_remove, try_rescue, write,
 };
 
 /// The content of a file in a session's rescue.
@@ -160,6 +160,45 @@ fn a_branch_goes_only_where_its_commits_are_elsewhere_too() {
 }
 
 #[test]
+fn i4_two_branches_at_one_commit_are_no_reason_for_each_other_to_go() {
+    let ground = Ground::new();
+    for round in 0..20 {
+        let plots = [ground.create(&format!("a{round}")), ground.create(&format!("b{round}"))];
+        write(&plots[0].path.join("mine.txt"), format!("{round}"));
+        ground.git_in(&plots[0].path, ["add", "--all"]);
+        ground.git_in(&plots[0].path, ["commit", "--quiet", "--message", "mine"]);
+        let commit = ground.git_in(&plots[0].path, ["rev-parse", "HEAD"]);
+        ground.git_in(&plots[1].path, ["reset", "--quiet", "--hard", &commit]);
+        let both = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for plot in &plots {
+                let both = &both;
+                scope.spawn(move || {
+                    let cleaner = cleaner();
+                    both.wait();
+                    let nobody = Stub::nobody();
+                    let cleared = pollster::block_on(clear(cleaner.as_ref(), plot, &nobody, now())).unwrap();
+                    assert_eq!(cleared.removal.unwrap(), Removal::Removed);
+                });
+            }
+        });
+        let left = ground.git(["branch", "--contains", &commit]);
+        assert!(!left.is_empty(), "round {round}: no branch has the commit any more");
+    }
+}
+
+#[test]
+fn i4_another_name_of_a_branch_is_not_another_branch() {
+    let ground = Ground::new();
+    let plot = ground.create("s1");
+    ground.git_in(&plot.path, ["commit", "--quiet", "--allow-empty", "--message", "mine"]);
+    ground.git_in(&plot.path, ["symbolic-ref", "refs/heads/alias", "refs/heads/sexton/s1"]);
+    let commit = ground.git_in(&plot.path, ["rev-parse", "HEAD"]);
+    assert_eq!(try_remove(&plot).unwrap(), Removal::Removed);
+    assert_eq!(ground.git(["rev-parse", "alias"]), commit);
+}
+
+#[test]
 fn a_branch_that_another_worktree_has_checked_out_stays() {
     let ground = Ground::new();
     let plot = ground.create("s1");
@@ -206,6 +245,31 @@ fn i3_a_worktree_with_a_live_process_inside_is_kept() {
     ground.require_clean(&[&plot.path]);
     drop(occupant);
     assert_eq!(remove_with(&plot, &*probe).unwrap(), Removal::Removed);
+}
+
+#[test]
+fn i4_what_is_written_between_the_rescue_and_the_removal_is_not_lost() {
+    for look in 1..=2 {
+        let ground = Ground::new();
+        let plot = ground.create("s1");
+        write(&plot.path.join("README.md"), "first\n");
+        let rescued = rescue(&plot);
+        // Somebody saves a file from elsewhere, just before the move or just after it.
+        let mut looks = 0;
+        let probe = Stub::watching(move |directory| {
+            looks += 1;
+            if looks == look {
+                fs::write(directory.join("README.md"), "second\n").unwrap();
+            }
+            Occupants::default()
+        });
+        let outcome = pollster::block_on(cleaner().remove(&plot, &rescued, &probe)).unwrap();
+        assert_eq!(outcome, Removal::Changed, "look {look}");
+        assert_eq!(fs::read_to_string(plot.path.join("README.md")).unwrap(), "second\n");
+        assert_eq!(try_remove(&plot).unwrap(), Removal::Removed);
+        assert_eq!(rescued_file(&ground, "s1", "README.md"), "second");
+        ground.require_clean(&[]);
+    }
 }
 
 #[test]

@@ -443,7 +443,7 @@ fn rescues_are_listed_newest_first_described_and_dropped() {
         write(&plot.path.join("new"), session);
         pollster::block_on(cleaner().rescue(&plot, time.parse().unwrap())).unwrap();
     }
-    let listed = || pollster::block_on(cleaner().rescues(&ground.repo)).unwrap();
+    let listed = || pollster::block_on(cleaner().rescues(&ground.repo)).unwrap().entries;
     let order: Vec<String> = listed().iter().map(|entry| entry.session.to_string()).collect();
     assert_eq!(order, ["two", "three", "one"]);
     assert_eq!(listed()[0].created_at, times[1].parse().unwrap());

@@ -5,10 +5,11 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use sexton_core::WorktreeError;
-use sexton_core::worktree::{Plot, RestoredWork};
+use sexton_core::worktree::{Plot, Removal, RestoredWork};
 use support::{Ground, cleaner, names, picture, require_same, rescue, sweep, try_remove, write};
 
 /// A worktree with one change, rescued.
@@ -133,9 +134,12 @@ fn a_restored_worktree_of_relative_links_can_be_moved_with_its_repository() {
 }
 
 #[test]
-fn a_newer_rescue_is_refused_and_named() {
+fn a_newer_rescue_is_refused_and_named_and_hides_no_other() {
     let ground = Ground::new();
     let plot = rescued(&ground);
+    let other = ground.create("other");
+    write(&other.path.join("README.md"), "changed\n");
+    support::rescue(&other);
     let commit = |tree: &str, parents: &[&str]| {
         let parents = parents.iter().flat_map(|parent| ["-p", parent]);
         ground.git(["commit-tree", tree, "-m", "newer"].into_iter().chain(parents))
@@ -157,5 +161,66 @@ fn a_newer_rescue_is_refused_and_named() {
     let refused = try_restore(&ground, &plot, &ground.top().join("restored")).unwrap_err();
     let source = std::error::Error::source(&refused).unwrap().to_string();
     assert!(source.contains("its format is 2, and this version reads 1"), "{source}");
+    let list = pollster::block_on(cleaner().rescues(&ground.repo)).unwrap();
+    assert_eq!(list.entries.iter().map(|entry| &entry.session).collect::<Vec<_>>(), [&other.session]);
+    assert_eq!(list.unreadable.iter().map(|one| &one.reference).collect::<Vec<_>>(), [&reference]);
     assert_eq!(names(&ground.top().join("restored")), [""; 0]);
+}
+
+/// The most memory that this process ever had.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn a_large_file_is_never_held_whole() {
+    const LARGE: u64 = 128 << 20;
+    let ground = Ground::new();
+    let plot = ground.create("s1");
+    let file = fs::File::create(plot.path.join("large")).unwrap();
+    file.set_len(LARGE).unwrap();
+    file.write_all_at(b"the end", LARGE - 7).unwrap();
+    assert_eq!(try_remove(&plot).unwrap(), Removal::Removed);
+    sweep(&ground.root);
+    let into = ground.top().join("restored");
+    try_restore(&ground, &plot, &into).unwrap();
+    let grown = peak();
+    assert!(grown < LARGE / 2, "{grown} bytes at the most");
+    let restored = fs::File::open(into.join("large")).unwrap();
+    let mut end = [0; 8];
+    restored.read_exact_at(&mut end, LARGE - 8).unwrap();
+    assert_eq!((restored.metadata().unwrap().len(), &end), (LARGE, b"\0the end"));
+}
+
+#[test]
+fn i5_a_rescue_that_somebody_else_made_changes_nothing_outside() {
+    let ground = Ground::new();
+    let plot = rescued(&ground);
+    let reference = format!("refs/sexton/rescue/{}", plot.session);
+    let victim = ground.top().join("victim");
+    write(&victim, "precious");
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o600)).unwrap();
+    let object = |content: &str, arguments: &[&str]| {
+        write(&ground.top().join("object"), content);
+        let input = fs::File::open(ground.top().join("object")).unwrap();
+        let output = ground.git_command(&ground.repo, arguments).stdin(input).output().unwrap();
+        assert!(output.status.success(), "{}", support::said(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let manifest = ground.git(["show", &format!("{reference}^2:manifest.json")]);
+    let planted =
+        manifest.replace("\"modes\": []", "\"modes\": [{\"path\": \"../victim\", \"mode\": \"0777\"}]");
+    assert_ne!(planted, manifest);
+    let blob = object(&planted, &["hash-object", "-w", "--stdin"]);
+    let old = ground.git(["rev-parse", &format!("{reference}^2:manifest.json")]);
+    let tree = ground.git(["ls-tree", &format!("{reference}^2")]).replace(&old, &blob);
+    let tree = object(&format!("{tree}\n"), &["mktree"]);
+    let state = ground.git(["commit-tree", &tree, "-m", "state", "-p", "main"]);
+    let whole = format!("{reference}^{{tree}}");
+    let hostile = ground.git(["commit-tree", &whole, "-m", "hostile", "-p", "main", "-p", &state]);
+    ground.git(["update-ref", &reference, &hostile]);
+    assert!(try_restore(&ground, &plot, &ground.top().join("restored")).is_err());
+    assert_eq!(victim.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }

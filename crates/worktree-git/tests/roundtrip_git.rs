@@ -7,8 +7,12 @@ mod support;
 mod trial;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use support::{Ground, names};
+use sexton_core::worktree::Inspection;
+use support::{Ground, inspect, names};
 use trial::{Portrait, Trial};
 
 #[test]
@@ -188,6 +192,47 @@ fn i4_an_index_of_version_4() {
 }
 
 #[test]
+fn i4_a_split_index_of_version_4_with_everything_that_git_keeps_beside() {
+    let ground = Ground::new();
+    for number in 0..40 {
+        ground.write(&format!("src/many/{number}.txt"), format!("{number}\n"));
+    }
+    ground.commit("many");
+    let trial = Trial::on(ground);
+    trial.git(&["update-index", "--index-version", "4"]);
+    trial.git(&["update-index", "--split-index"]);
+    trial.git(&["update-index", "--force-untracked-cache"]);
+    trial.write("src/many/7.txt", "staged\n");
+    trial.write("src/many/new", "new\n");
+    trial.git(&["add", "src/many/7.txt", "src/many/new"]);
+    trial.git(&["rm", "--quiet", "src/many/9.txt"]);
+    trial.write("src/many/11.txt", "unstaged\n");
+    trial.write("untracked", "untracked\n");
+    trial.git(&["status", "--porcelain"]);
+    trial.round_trip();
+}
+
+#[test]
+fn i4_after_a_fetch_of_annotated_tags() {
+    let trial = Trial::new();
+    let upstream = trial.ground.top().join("upstream");
+    trial.ground.git(["clone", "--quiet", "--bare", ".", upstream.to_str().unwrap()]);
+    for (tag, object) in [("v1", "HEAD"), ("tree", "HEAD^{tree}"), ("file", "HEAD:README.md")] {
+        trial.ground.git_in(&upstream, ["tag", "--annotate", "--message", tag, tag, object]);
+    }
+    trial.ground.git_in(&upstream, ["tag", "--annotate", "--message", "nested", "nested", "v1"]);
+    // Into FETCH_HEAD alone.
+    trial.git(&["fetch", "--quiet", "--no-tags", upstream.to_str().unwrap(), "v1", "tree", "file", "nested"]);
+    // And one that only this worktree knows.
+    let own = trial.git(&["rev-parse", "FETCH_HEAD"]);
+    trial.git(&["update-ref", "refs/worktree/mine", &own]);
+    trial.write("README.md", "changed\n");
+    let restored = trial.round_trip();
+    assert_eq!(trial.ground.git_in(&restored.path, ["rev-parse", "refs/worktree/mine"]), own);
+    assert_eq!(trial.ground.git_in(&restored.path, ["cat-file", "-t", &own]), "tag");
+}
+
+#[test]
 fn i4_announced_with_intent_to_add() {
     let trial = Trial::new();
     trial.write("announced", "content\n");
@@ -204,6 +249,37 @@ fn i4_changed_though_assumed_unchanged() {
     trial.write("src/main.rs", "this too\n");
     let restored = trial.round_trip();
     assert_eq!(restored.files, 2);
+}
+
+/// The bytes of an index that says `new` where it said `old`, and has no checksum.
+fn with_object(index: &[u8], old: &str, new: &str) -> Vec<u8> {
+    let bytes = |hex: &str| git2::Oid::from_str(hex).unwrap().as_bytes().to_vec();
+    let at = index.windows(20).position(|window| window == bytes(old)).unwrap();
+    let body = &index[..index.len() - 20];
+    [&body[..at], &bytes(new), &body[at + 20..], &[0; 20]].concat()
+}
+
+fn set_time(path: &Path, time: SystemTime) {
+    fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn i4_an_edit_in_the_instant_of_the_index_whose_time_was_set_back() {
+    let trial = Trial::new();
+    let file = trial.path("README.md");
+    trial.write("README.md", "hxllo\n");
+    set_time(&file, SystemTime::UNIX_EPOCH);
+    // The index says that this very file is as HEAD has it: so it was, when it was added in the same instant.
+    let (mine, head) =
+        (trial.git(&["hash-object", "README.md"]), trial.git(&["rev-parse", "HEAD:README.md"]));
+    trial.git(&["add", "README.md"]);
+    let index = trial.admin().join("index");
+    fs::write(&index, with_object(&fs::read(&index).unwrap(), &mine, &head)).unwrap();
+    let changed = file.metadata().unwrap();
+    let seconds = Duration::from_secs(changed.ctime().try_into().unwrap());
+    let changed = seconds + Duration::from_nanos(changed.ctime_nsec().try_into().unwrap());
+    set_time(&index, SystemTime::UNIX_EPOCH + changed);
+    assert!(matches!(inspect(&trial.plot), Inspection::Present { dirty: true, .. }));
 }
 
 #[test]

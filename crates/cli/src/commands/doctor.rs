@@ -10,7 +10,7 @@ use crate::findings::{
 };
 use crate::findings::{repair_permissions, repair_store};
 use crate::screen::{Screen, Tone};
-use crate::yard_findings::{check_exit_files, check_logind, check_logs, check_worktrees, repair_yard};
+use crate::yard_findings::{check_exit_files, check_logind, check_worktrees, repair_yard};
 
 /// Check the store and its surroundings; name each finding and its cure.
 #[derive(Args)]
@@ -46,11 +46,7 @@ pub async fn run(args: &DoctorArgs, context: &mut Context<'_>) -> Result<Exit, F
 
 /// What needs a store that can be read; one that cannot has been reported already.
 async fn check_surroundings(context: &mut Context<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for checked in [check_worktrees(context).await, check_logs(context).await.map(Vec::from_iter)] {
-        findings.extend(checked.unwrap_or_default());
-    }
-    findings
+    check_worktrees(context).await.unwrap_or_default()
 }
 
 fn print(findings: &[Finding], screen: &Screen) -> Result<(), Failure> {

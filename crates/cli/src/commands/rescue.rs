@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use sexton_core::duration::format_age;
 use sexton_core::worktree::{PathChange, RescueDetails, RescueEntry};
-use sexton_core::{Query, SessionId, Store, WorktreeCleaner};
+use sexton_core::{Query, SessionId, Store, WorktreeCleaner, WorktreeError};
 
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, chain};
 use crate::screen::{Column, Table};
 use sexton_embed::{Tools, default_yard};
 
@@ -66,6 +66,9 @@ pub async fn run(args: &RescueArgs, context: &mut Context<'_>) -> Result<Exit, F
     let tools = context.tools_for_reading()?;
     let cleaner = tools.require_cleaner()?;
     let rescues = Rescues::find(args.repo.as_deref(), tools.store.as_ref(), cleaner).await?;
+    for why in &rescues.unreadable {
+        context.screen.warn(&format!("a rescue cannot be read: {why}"));
+    }
     match &args.action {
         Action::List => list(&rescues, context),
         Action::Show { session } => show(rescues.require(session)?, cleaner, context).await,
@@ -91,6 +94,8 @@ struct Held {
 
 struct Rescues {
     held: Vec<Held>,
+    /// What could not be read, and why: it is somebody's work too.
+    unreadable: Vec<String>,
 }
 
 impl Rescues {
@@ -117,15 +122,27 @@ impl Rescues {
             repos.insert(repo);
         }
         let mut held = Vec::new();
+        let mut unreadable = Vec::new();
         for repo in repos {
-            // A repository that is gone has taken its rescues with it.
-            for entry in cleaner.rescues(&repo).await.unwrap_or_default() {
+            let list = match cleaner.rescues(&repo).await {
+                Ok(list) => list,
+                // A repository that is gone has taken its rescues with it.
+                Err(WorktreeError::NoRepository { .. }) if !repo.exists() => continue,
+                Err(error) => {
+                    unreadable.push(chain(&error));
+                    continue;
+                }
+            };
+            for entry in list.entries {
                 let name = names.get(&entry.session).cloned();
                 held.push(Held { repo: repo.clone(), entry, name });
             }
+            for one in list.unreadable {
+                unreadable.push(format!("{} in {}: {}", one.reference, repo.display(), one.why));
+            }
         }
         held.sort_by_key(|held| std::cmp::Reverse(held.entry.created_at));
-        Ok(Rescues { held })
+        Ok(Rescues { held, unreadable })
     }
 
     /// The rescue that `text` means: a session's id, the beginning of it, or its name.

@@ -4,6 +4,7 @@ use super::act::Run;
 use super::case::Case;
 use super::ground::RecoverError;
 use super::plan::Step;
+use crate::ending::find_ending;
 use crate::store::update_session;
 use crate::{Liveness, ProcessIdentity, Session};
 
@@ -34,10 +35,11 @@ async fn adopt_one(
     owner: Option<ProcessIdentity>,
 ) -> Result<(), RecoverError> {
     let orphaned_by = case.session.owner.clone();
-    let mut adopted = false;
+    let (mut adopted, now) = (false, run.now());
     // One of two wins: who has begun to end it, or who adopts it.
     let session = update_session(run.ground.store, &case.session.id, |session| {
-        adopted = session.status.is_active() && session.ending.is_none() && session.owner == orphaned_by;
+        let is_ended = find_ending(session, now).is_some();
+        adopted = session.status.is_active() && !is_ended && session.owner == orphaned_by;
         if adopted {
             session.owner.clone_from(&owner);
         }

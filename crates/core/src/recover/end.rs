@@ -10,7 +10,7 @@ use super::report::seconds;
 use crate::ProcessIdentity;
 use crate::ending::claim_ending;
 use crate::probe::{EndPolicy, Group};
-use crate::session::EndingReason;
+use crate::session::{Ending, EndingReason};
 
 /// What processes are told first.
 const SIGINT: i32 = 2;
@@ -32,8 +32,9 @@ pub(super) async fn claim(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), R
     // Their supervisors may record everything else, so this is where they are counted.
     let mut counters = run.take_counters();
     counters.insert(format!("orphans.{}", Cause::OwnerDead), ids.len() as u64);
-    let reason = EndingReason::OwnerDead;
-    let claimed = claim_ending(run.ground.store, &ids, reason, BY, run.now(), &counters).await?;
+    let limit = run.policy.stop_grace + run.policy.kill_wait + SUPERVISOR_WAIT;
+    let ending = Ending::new(EndingReason::OwnerDead, BY, run.now()).within(limit);
+    let claimed = claim_ending(run.ground.store, &ids, &ending, &counters).await?;
     for case in cases.iter_mut().filter(|case| claims(case)) {
         match claimed.iter().find(|session| session.id == case.session.id) {
             // It was adopted, or ended, a moment ago: that is judged again.

@@ -56,6 +56,9 @@ pub trait Premises: Send + Sync {
     /// Removes the files of a session whose record is gone.
     fn discard(&self, session: &SessionId) -> io::Result<()>;
 
+    /// The sessions that have files here, with the mark of the store that knows them.
+    fn marked(&self) -> io::Result<Vec<MarkedFiles>>;
+
     /// The yards there may be, besides those that records name.
     fn yards(&self) -> io::Result<Vec<PathBuf>>;
 
@@ -63,6 +66,17 @@ pub trait Premises: Send + Sync {
     /// lost one: a store that was restored or repaired may have forgotten sessions, and their worktrees
     /// are no strays.
     fn complete_since(&self, store: &StoreInfo) -> io::Result<Option<Time>>;
+}
+
+/// The files of a session, and whose they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkedFiles {
+    /// The session.
+    pub session: SessionId,
+    /// The store that knows it.
+    pub store: String,
+    /// Since when they are there.
+    pub made_at: Time,
 }
 
 /// A part of a recovery that takes its time.

@@ -21,7 +21,7 @@ mod yard;
 
 pub use act::{clear_strays, recover};
 pub use forget::{Forgotten, forget};
-pub use ground::{Ground, Phase, Premises, Progress, RecoverError, Silent};
+pub use ground::{Ground, MarkedFiles, Phase, Premises, Progress, RecoverError, Silent};
 pub use observe::{Sighting, observe};
 pub use plan::{Cause, Decision, Plan, Step, Verdict, plan};
 pub use policy::{Adoption, Policy, Retention};

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::observe::Sighting;
 use super::policy::Policy;
+use crate::ending::find_ending;
 use crate::probe::Group;
 use crate::session::{EndingReason, OnOwnerDeath};
 use crate::{Liveness, ProcessIdentity, Session, Status, Time};
@@ -123,7 +124,7 @@ impl Plan {
 
 fn decide(seen: &Sighting, policy: &Policy, now: Time) -> Decision {
     let session = &seen.session;
-    let of = Judged { seen };
+    let of = Judged { seen, now };
     let age = session.started_at.unwrap_or(session.created_at).age_at(now);
     if !seen.ours {
         return of.left_alone(format!("it belongs to the host {}", session.host.hostname));
@@ -167,6 +168,7 @@ fn decide(seen: &Sighting, policy: &Policy, now: Time) -> Decision {
 /// One sighting, while it is judged.
 struct Judged<'a> {
     seen: &'a Sighting,
+    now: Time,
 }
 
 impl Judged<'_> {
@@ -210,7 +212,7 @@ impl Judged<'_> {
             let group = Group { process: session.process.clone(), ..self.rest() };
             return self.orphan(Cause::OwnerDead, evidence, Some(group));
         };
-        if session.ending.is_some() {
+        if find_ending(session, self.now).is_some() {
             return self.left_alone("it is being ended already");
         }
         let steps = vec![Step::Adopt(adoption.owner.clone().map(Box::new))];
@@ -264,7 +266,7 @@ impl Judged<'_> {
         let mut steps = Vec::new();
         if let Some(group) = end {
             // Nobody else can be ending what has no process, so there is nothing to claim.
-            if group.process.is_some() && session.ending.is_none() {
+            if group.process.is_some() && find_ending(session, self.now).is_none() {
                 steps.push(Step::Claim(EndingReason::OwnerDead));
             }
             steps.push(Step::End(Box::new(group)));

@@ -129,26 +129,37 @@ async fn remove(ground: &Ground<'_>, due: &Due, progress: &dyn Progress) -> Resu
     for (reason, sessions) in [("pruned.expired", &due.expired), ("pruned.over_limit", &due.over_limit)] {
         for chunk in sessions.chunks(BATCH) {
             let all: Vec<_> = chunk.iter().collect();
-            match commit_removal(ground, &all, reason).await {
-                Err(StoreError::Conflict { .. }) => {
-                    // Somebody changed one of them: that one is not old after all.
-                    for session in chunk {
-                        match commit_removal(ground, &[session], reason).await {
-                            Ok(()) | Err(StoreError::Conflict { .. }) => {}
-                            Err(error) => return Err(error.into()),
-                        }
-                    }
-                }
-                other => other?,
-            }
-            for session in chunk {
-                // Logs without a record are found by `doctor`.
+            let removed = match commit_removal(ground, &all, reason).await {
+                Err(StoreError::Conflict { .. }) => remove_one_by_one(ground, chunk, reason).await?,
+                other => other.map(|()| all)?,
+            };
+            for session in removed {
+                // A control group that was busy at the end of its session has been left to this moment.
+                session.cgroup.iter().for_each(|cgroup| ground.probe.release(cgroup));
+                // What cannot be removed is a stray from now on.
                 _ = ground.premises.discard(&session.id);
-                progress.advance();
             }
+            chunk.iter().for_each(|_| progress.advance());
         }
     }
     Ok(())
+}
+
+/// Somebody changed one of them: that one is not old after all, and keeps its files too.
+async fn remove_one_by_one<'a>(
+    ground: &Ground<'_>,
+    sessions: &'a [Session],
+    reason: &str,
+) -> Result<Vec<&'a Session>, StoreError> {
+    let mut removed = Vec::new();
+    for session in sessions {
+        match commit_removal(ground, &[session], reason).await {
+            Ok(()) => removed.push(session),
+            Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(removed)
 }
 
 async fn commit_removal(ground: &Ground<'_>, sessions: &[&Session], reason: &str) -> Result<(), StoreError> {
@@ -176,7 +187,7 @@ async fn drop_rescues(ground: &Ground<'_>, retention: &Retention, now: Time) -> 
     for repo in repos {
         // A repository that is gone has taken its rescues with it.
         let Ok(rescues) = cleaner.rescues(&repo).await else { continue };
-        for entry in rescues.into_iter().filter(|entry| entry.created_at.age_at(now) > ttl) {
+        for entry in rescues.entries.into_iter().filter(|entry| entry.created_at.age_at(now) > ttl) {
             _ = cleaner.drop_rescue(&repo, &entry.session, &entry.rescue.commit).await;
         }
     }

@@ -1,5 +1,5 @@
-//! Strays: worktrees with this store's mark and no record, old enough to be nobody's, with no process
-//! that carries their cookie. They are saved and removed like any other.
+//! Strays: worktrees, files and control groups with this store's mark and no record, old enough to be
+//! nobody's, with no process that carries their cookie. Worktrees are saved and removed like any other.
 
 use super::act::Run;
 use super::ground::RecoverError;
@@ -8,11 +8,11 @@ use super::yard::{clean_plot, yards};
 use crate::probe::Group;
 use crate::session::WorktreeOutcome;
 use crate::worktree::Marked;
-use crate::{Status, WorktreeCleaner};
+use crate::{SessionId, Status, Time, WorktreeCleaner};
 
 /// Saves and removes the strays of this store. Touches none where the store may have forgotten sessions.
 pub(super) async fn clear(run: &mut Run<'_>) -> Result<(), RecoverError> {
-    let (Some(cleaner), Some(store)) = (run.ground.cleaner, run.store.clone()) else { return Ok(()) };
+    let Some(store) = run.store.clone() else { return Ok(()) };
     if !run.ground.store.damage().is_empty() {
         return Ok(());
     }
@@ -22,24 +22,30 @@ pub(super) async fn clear(run: &mut Run<'_>) -> Result<(), RecoverError> {
         .premises
         .complete_since(&info)
         .map_err(RecoverError::premises("cannot tell whether the store is complete"))?;
-    for root in yards(run).await? {
-        // A yard that cannot be read holds nothing that could be judged.
-        let Ok(marked) = cleaner.marked(&root, &store).await else { continue };
-        for marked in marked {
-            let known = complete_since.is_none_or(|since| marked.made_at > since);
-            if known && is_stray(run, &marked).await? {
-                clear_one(run, cleaner, marked).await;
+    let known = |made_at: Time| complete_since.is_none_or(|since| made_at > since);
+    if let Some(cleaner) = run.ground.cleaner {
+        for root in yards(run).await? {
+            // A yard that cannot be read holds nothing that could be judged.
+            let Ok(marked) = cleaner.marked(&root, &store).await else { continue };
+            for marked in marked {
+                if known(marked.made_at) && is_stray(run, &marked.plot.session, marked.made_at).await? {
+                    clear_worktree(run, cleaner, marked).await;
+                }
             }
+        }
+    }
+    let files =
+        run.ground.premises.marked().map_err(RecoverError::premises("cannot list the files of sessions"))?;
+    for files in files.into_iter().filter(|files| files.store == store && known(files.made_at)) {
+        if is_stray(run, &files.session, files.made_at).await? {
+            clear_files(run, files.session);
         }
     }
     Ok(())
 }
 
-async fn is_stray(run: &Run<'_>, marked: &Marked) -> Result<bool, RecoverError> {
-    let session = &marked.plot.session;
-    if marked.made_at.age_at(run.now()) < run.policy.stray_age
-        || run.ground.store.load(session).await?.is_some()
-    {
+async fn is_stray(run: &Run<'_>, session: &SessionId, made_at: Time) -> Result<bool, RecoverError> {
+    if made_at.age_at(run.now()) < run.policy.stray_age || run.ground.store.load(session).await?.is_some() {
         return Ok(false);
     }
     let group = Group { session: session.clone(), process: None, supervisor: None, cgroup: None };
@@ -47,29 +53,50 @@ async fn is_stray(run: &Run<'_>, marked: &Marked) -> Result<bool, RecoverError> 
     Ok(members.processes.is_empty() && members.unreadable.is_empty())
 }
 
-async fn clear_one(run: &mut Run<'_>, cleaner: &dyn WorktreeCleaner, marked: Marked) {
-    let mut report = SessionReport {
-        id: marked.plot.session.clone(),
+fn report_of(session: SessionId, evidence: String) -> SessionReport {
+    SessionReport {
+        id: session,
         name: None,
         status: Status::Orphaned,
         cause: "stray".to_owned(),
         action: "remove_stray".to_owned(),
         outcome: Outcome::Done,
-        evidence: format!("the worktree {} has no record", marked.plot.path.display()),
+        evidence,
         rescue_ref: None,
-        worktree: Some(WorktreeOutcome::Removed),
+        worktree: None,
         error: None,
-    };
+    }
+}
+
+async fn clear_worktree(run: &mut Run<'_>, cleaner: &dyn WorktreeCleaner, marked: Marked) {
+    let evidence = format!("the worktree {} has no record", marked.plot.path.display());
+    let mut report = report_of(marked.plot.session.clone(), evidence);
+    report.worktree = Some(WorktreeOutcome::Removed);
     if !run.policy.dry_run {
         let cleaned = clean_plot(run.ground, cleaner, &marked.plot, run.now()).await;
         report.worktree = cleaned.outcome;
         report.rescue_ref = cleaned.rescue_ref;
         report.error = cleaned.failure.or(cleaned.kept);
-        if report.error.is_some() {
-            report.outcome = Outcome::Failed;
-            run.report.failed += 1;
-        }
     }
     run.report.worktrees.count(&report);
+    add(run, report);
+}
+
+/// The control group before the files, whose mark says whose it was.
+fn clear_files(run: &mut Run<'_>, session: SessionId) {
+    let mut report = report_of(session, "its files have no record".to_owned());
+    if !run.policy.dry_run {
+        let ground = run.ground;
+        ground.probe.find_container(&report.id).iter().for_each(|cgroup| ground.probe.release(cgroup));
+        report.error = ground.premises.discard(&report.id).err().map(|error| error.to_string());
+    }
+    add(run, report);
+}
+
+fn add(run: &mut Run<'_>, mut report: SessionReport) {
+    if report.error.is_some() {
+        report.outcome = Outcome::Failed;
+        run.report.failed += 1;
+    }
     run.report.sessions.push(report);
 }

@@ -12,7 +12,7 @@ use super::ground::{Ground, Phase, RecoverError};
 use super::plan::Step;
 use super::report::seconds;
 use crate::session::WorktreeOutcome;
-use crate::worktree::{Inspection, Plot, Removal};
+use crate::worktree::{self, Inspection, Plot, Removal};
 use crate::{Session, Time, WorktreeCleaner, WorktreeError};
 
 /// What became of one worktree.
@@ -85,20 +85,17 @@ pub(super) async fn clean_plot(
     plot: &Plot,
     now: Time,
 ) -> Cleaned {
-    let rescued = match cleaner.rescue(plot, now).await {
-        Ok(rescued) => rescued,
+    let cleared = match worktree::clear(cleaner, plot, ground.probe, now).await {
+        Ok(cleared) => cleared,
         Err(error) => return refused(&error),
     };
-    let rescue_ref = rescued.saved.as_ref().map(|rescue| rescue.reference.clone());
-    let cleaned = match cleaner.remove(plot, &rescued, ground.probe).await {
+    let rescue_ref = cleared.rescued.saved.map(|rescue| rescue.reference);
+    let cleaned = match cleared.removal {
         Ok(Removal::Removed | Removal::AlreadyGone) => {
             Cleaned { outcome: Some(WorktreeOutcome::Removed), ..Cleaned::default() }
         }
-        Ok(Removal::Kept(why)) => Cleaned {
-            outcome: Some(WorktreeOutcome::Kept),
-            failure: Some(format!("the worktree was kept: {why}")),
-            ..Cleaned::default()
-        },
+        Ok(Removal::Kept(why)) => kept_for_now(&why),
+        Ok(Removal::Changed) => kept_for_now("somebody writes into it"),
         Err(error) => refused(&error),
     };
     Cleaned { rescue_ref, ..cleaned }
@@ -106,6 +103,11 @@ pub(super) async fn clean_plot(
 
 fn kept(why: String) -> Cleaned {
     Cleaned { outcome: Some(WorktreeOutcome::Kept), kept: Some(why), ..Cleaned::default() }
+}
+
+fn kept_for_now(why: &str) -> Cleaned {
+    let failure = Some(format!("the worktree was kept: {why}"));
+    Cleaned { outcome: Some(WorktreeOutcome::Kept), failure, ..Cleaned::default() }
 }
 
 fn refused(error: &WorktreeError) -> Cleaned {

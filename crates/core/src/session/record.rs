@@ -4,6 +4,7 @@
 //! older program never takes away what a newer one recorded.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,6 +123,9 @@ pub struct Cgroup {
     pub extra: Map<String, Value>,
 }
 
+/// By how much the end of a session may be later than whoever decided it meant it to be.
+const ENDING_MARGIN: Duration = Duration::from_secs(30);
+
 /// The decision to end a session; who commits it first decides the outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ending {
@@ -131,9 +135,31 @@ pub struct Ending {
     pub by: String,
     /// When it was decided.
     pub at: Time,
+    /// Until when it is carried out. Whoever decided it and was killed over it has ended nobody by then;
+    /// absent where there is no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
     /// Fields of a newer version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+impl Ending {
+    /// The decision of `by` at this moment, which nothing limits.
+    pub fn new(reason: EndingReason, by: &str, at: Time) -> Ending {
+        Ending { reason, by: by.to_owned(), at, until: None, extra: Map::new() }
+    }
+
+    /// The same, carried out within about this time or never: a machine can be slow.
+    #[must_use]
+    pub fn within(self, time: Duration) -> Ending {
+        Ending { until: Some(self.at.saturating_add(time + ENDING_MARGIN)), ..self }
+    }
+
+    /// Whether it still stands at this moment.
+    pub fn stands_at(&self, now: Time) -> bool {
+        self.until.is_none_or(|until| now <= until)
+    }
 }
 
 /// Why a session is being ended.

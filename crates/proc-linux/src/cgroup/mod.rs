@@ -39,6 +39,11 @@ impl Cgroup {
         open(&path)?.ok_or_else(|| io::Error::other("a control group vanished while it was made"))
     }
 
+    /// The group that [`create`](Cgroup::create) made for a session; `None` where there is none.
+    pub fn find_of(session: &SessionId) -> io::Result<Option<Cgroup>> {
+        open(&find_base()?.join(format!("{}{session}", place::PREFIX)))
+    }
+
     /// Opens a recorded group; `None` where it is gone, or another has its path.
     pub fn find(recorded: &session::Cgroup) -> io::Result<Option<Cgroup>> {
         Ok(open(recorded.path.as_path())?.filter(|found| found.inode == recorded.inode))

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sexton_core::ending::record_outcome;
+use sexton_core::ending::{find_ending, record_outcome};
 use sexton_core::plugin::{Registry, StoreOptions};
 use sexton_core::probe::COOKIE;
 use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
@@ -54,10 +54,10 @@ impl Recorder {
         let recorder = self.clone();
         let claimed = within(STORE_WAIT, move || {
             recorder.update(|session| {
-                let free = session.ending.is_none() && session.status.is_active();
+                let now = Timestamp::now().into();
+                let free = find_ending(session, now).is_none() && session.status.is_active();
                 if free {
-                    let (by, at) = ("supervisor".to_owned(), Timestamp::now().into());
-                    session.ending = Some(Ending { reason, by, at, extra: serde_json::Map::new() });
+                    session.ending = Some(Ending::new(reason, "supervisor", now));
                 }
                 free
             })

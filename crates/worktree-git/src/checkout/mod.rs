@@ -11,7 +11,7 @@ mod index_file;
 mod objects;
 mod packs;
 mod plan;
-mod program;
+pub(crate) mod program;
 mod write;
 
 use std::os::fd::BorrowedFd;

@@ -1,10 +1,14 @@
-//! The checkout that git itself makes, where a conversion or a sparse checkout is asked for.
+//! The checkout that git itself makes, where a conversion or a sparse checkout is asked for, and the large
+//! files that git hands over piece by piece.
 //!
 //! The only place of this crate that runs a program, and the filters that the user configured with it.
 
+use std::fs::File;
+use std::io::{self, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use git2::Oid;
 use sexton_core::WorktreeError;
 
 use super::Blank;
@@ -37,13 +41,8 @@ pub(super) fn has_sparse_patterns(admin: &Path) -> bool {
 
 /// Lets git fill the worktree. It runs no hook: this is how git itself fills a new one.
 pub(super) fn check_out(blank: &Blank<'_>) -> Result<(), WorktreeError> {
-    let mut git = Command::new("git");
-    // Whoever called us may be a hook, whose variables are about another worktree.
-    for variable in ABOUT_ONE_REPOSITORY {
-        git.env_remove(variable);
-    }
-    git.env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null()).current_dir(blank.path);
-    git.arg("--git-dir").arg(blank.admin).arg("--work-tree").arg(blank.path);
+    let mut git = git();
+    git.current_dir(blank.path).arg("--git-dir").arg(blank.admin).arg("--work-tree").arg(blank.path);
     git.args(["-c", "core.hooksPath=/dev/null", "reset", "--hard", "--quiet", "--no-recurse-submodules"]);
     let done = git.output().map_err(|error| failed("running git to fill", blank.path, error))?;
     if done.status.success() {
@@ -51,4 +50,30 @@ pub(super) fn check_out(blank: &Blank<'_>) -> Result<(), WorktreeError> {
     }
     let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     Err(failed("running git to fill", blank.path, format!("git failed ({}): {said}", done.status)))
+}
+
+/// Lets git write a blob of `size` bytes into `file`, which is empty: neither libgit2 nor we could read one of
+/// a pack without holding all of it. Says whether it did; where not, `file` is empty again.
+pub(crate) fn write_blob(common: &Path, blob: Oid, size: u64, file: &mut File) -> io::Result<bool> {
+    let mut git = git();
+    // What is larger than this git does not hold either.
+    git.args(["-c", "core.bigFileThreshold=1m"]).arg("--git-dir").arg(common);
+    git.args(["cat-file", "blob", &blob.to_string()]).stdout(file.try_clone()?).stderr(Stdio::null());
+    let done = git.status().is_ok_and(|status| status.success());
+    if done && file.metadata()?.len() == size {
+        return Ok(true);
+    }
+    file.set_len(0)?;
+    file.rewind()?;
+    Ok(false)
+}
+
+/// Git, undisturbed: whoever called us may be a hook, whose variables are about another worktree.
+fn git() -> Command {
+    let mut git = Command::new("git");
+    for variable in ABOUT_ONE_REPOSITORY {
+        git.env_remove(variable);
+    }
+    git.env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
+    git
 }

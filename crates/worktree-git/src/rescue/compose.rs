@@ -76,6 +76,10 @@ impl Material<'_> {
         }
         let manifest = self.manifest(session, changes.len());
         add(b"manifest.json".to_vec(), &manifest.encode(), pack)?;
+        for tag in &self.kept.tags {
+            let object = odb.read(*tag).map_err(io::Error::other)?;
+            add(format!("tags/{tag}").into_bytes(), object.data(), pack)?;
+        }
         for item in &self.kept.items {
             state.push((format!("kept/{}", item.oid).into_bytes(), Some(*item)));
         }

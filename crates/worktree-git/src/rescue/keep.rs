@@ -25,6 +25,8 @@ pub(crate) struct Kept {
     pub(crate) tips: Vec<Oid>,
     /// Blobs and trees.
     pub(crate) items: Vec<Item>,
+    /// Annotated tags, which neither a commit nor a tree can hold: they are saved as bytes.
+    pub(crate) tags: Vec<Oid>,
     /// Objects that are named but are not there.
     pub(crate) missing: Vec<Oid>,
 }
@@ -42,11 +44,13 @@ impl Kept {
         let mut kept = Kept::default();
         let mut commits: Vec<Oid> = head.into_iter().collect();
         for oid in staged {
-            kept.sort_in(&odb, oid, true, &mut commits)?;
+            kept.sort_in(repository, &odb, oid, true, &mut commits)?;
         }
         for oid in named {
-            kept.sort_in(&odb, oid, false, &mut commits)?;
+            kept.sort_in(repository, &odb, oid, false, &mut commits)?;
         }
+        kept.tags.sort_unstable();
+        kept.tags.dedup();
         kept.own = own_commits(repository, &commits, subject.head.branch.as_deref())?;
         kept.tips = find_tips(repository, &kept.own, head)?;
         Ok(kept)
@@ -54,6 +58,7 @@ impl Kept {
 
     fn sort_in(
         &mut self,
+        repository: &Repository,
         odb: &Odb<'_>,
         oid: Oid,
         required: bool,
@@ -72,6 +77,11 @@ impl Kept {
         };
         match kind {
             ObjectType::Commit => commits.push(oid),
+            ObjectType::Tag => {
+                self.tags.push(oid);
+                let target = repository.find_tag(oid)?.target_id();
+                self.sort_in(repository, odb, target, false, commits)?;
+            }
             ObjectType::Tree => self.items.push(Item { mode: DIRECTORY, oid }),
             _ => self.items.push(Item { mode: FILE, oid }),
         }

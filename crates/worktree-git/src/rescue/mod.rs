@@ -12,9 +12,9 @@ pub(crate) mod publish;
 mod state;
 mod tree;
 
-use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
+use git2::Oid;
 use sexton_core::worktree::{Rescued, WorktreeOptions};
 use sexton_core::{Time, WorktreeError};
 
@@ -83,6 +83,23 @@ fn attempt(site: &Site, options: WorktreeOptions, now: Time) -> Result<Option<Re
     Ok(Some(Rescued { saved: Some(draft.shown(&site.plot.session, commit)) }))
 }
 
+/// Whether everything that a worktree holds now is in the rescue that was made of it.
+pub(crate) fn holds_all(
+    site: &Site,
+    options: WorktreeOptions,
+    rescued: &Rescued,
+) -> Result<bool, WorktreeError> {
+    let subject = Subject::open(site)?;
+    let survey = Survey::take(site, &subject, options)?;
+    let Some(draft) = survey.draft(site, &subject, &mut PackWriter::rehearsal())? else { return Ok(true) };
+    let Some(saved) = &rescued.saved else { return Ok(false) };
+    let stored = Oid::from_str(&saved.commit)
+        .map_err(|error| error.message().to_owned())
+        .and_then(|commit| Stored::load(&subject.repository, commit))
+        .map_err(|why| failed("reading the rescues of", &site.common, why))?;
+    Ok(draft.is(&stored) || survey.is_less_than(&stored, &draft))
+}
+
 /// What the pack of a session's rescue is kept for.
 fn note_of(site: &Site) -> String {
     format!("sexton rescue {}\n", site.plot.session)
@@ -107,7 +124,7 @@ struct Survey {
 
 impl Survey {
     fn take(site: &Site, subject: &Subject, options: WorktreeOptions) -> Result<Survey, WorktreeError> {
-        let findings = match place_of(site) {
+        let findings = match Place::of(site) {
             Some(place) => scan_worktree(site, &place, subject, options)?,
             None => scan::scan_without_directory(&site.admin, subject)?,
         };
@@ -125,7 +142,7 @@ impl Survey {
         subject: &Subject,
         pack: &mut PackWriter,
     ) -> Result<Option<Draft>, WorktreeError> {
-        let contents = match place_of(site) {
+        let contents = match Place::of(site) {
             Some(place) => read(&place, &self.findings, pack)?,
             None => Vec::new(),
         };
@@ -151,11 +168,6 @@ impl Survey {
     fn is_less_than(&self, earlier: &Stored, draft: &Draft) -> bool {
         self.directory_gone && !earlier.manifest.directory_gone && draft.has_same_git_state(earlier)
     }
-}
-
-fn place_of(site: &Site) -> Option<Place<'_>> {
-    let workdir = site.workdir.as_ref()?;
-    Some(Place { root: workdir.dir.as_fd(), workdir: &workdir.path, admin: &site.admin })
 }
 
 fn scan_worktree(

@@ -20,7 +20,7 @@ pub(crate) fn reference_of(session: &SessionId) -> String {
     format!("refs/sexton/rescue/{session}")
 }
 
-/// Takes the lock under which a repository's rescues change.
+/// Takes the lock under which a repository's rescues change, and branches of sessions go.
 pub(crate) fn lock(common: &Path) -> Result<FileLock, WorktreeError> {
     let path = common.join("sexton-rescues.lock");
     FileLock::acquire(&path).map_err(|error| failed("locking", &path, error))

@@ -8,20 +8,23 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use git2::Odb;
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use super::Restoration;
+use crate::checkout::program;
+use crate::pack::SMALL;
 use crate::rescue::manifest::PathBits;
 use crate::scan::index::{GITLINK, Index};
 use crate::scan::open_below;
 use crate::tree::{self, Item, SYMLINK};
+use crate::yard::anchor;
 
 /// Makes the directory, which has HEAD's files, what it was.
 pub(super) fn apply(restoration: &Restoration<'_>, dir: BorrowedFd<'_>, admin: &Path) -> io::Result<()> {
@@ -48,26 +51,30 @@ pub(super) fn apply(restoration: &Restoration<'_>, dir: BorrowedFd<'_>, admin: &
     }
     for (path, item) in &changed {
         if let Some(item) = item {
-            write(&odb, dir, path, *item, raw.get(&path[..]).copied().flatten())?;
+            let mode = raw.get(&path[..]).copied().flatten();
+            write(restoration, &odb, dir, path, *item, mode)?;
         }
     }
     for directory in &stored.manifest.empty_directories {
         make_directory(dir, directory.as_os_str().as_bytes())?;
     }
-    set_modes(restoration)
+    set_modes(restoration, dir)
 }
 
-fn set_modes(restoration: &Restoration<'_>) -> io::Result<()> {
-    let modes = restoration.stored.manifest.modes.iter();
-    let paths = modes.filter_map(|PathBits { path, mode }| {
-        let path = restoration.into.join(path.as_path());
-        let is_dir = path.symlink_metadata().ok()?.is_dir();
-        Some((is_dir, path, (*mode)?))
-    });
-    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|(is_dir, ..)| *is_dir);
-    // Directories last, and the deepest first: one without its bits lets nobody in any more.
-    for (_, path, mode) in files.into_iter().chain(directories.into_iter().rev()) {
-        fs::set_permissions(path, Permissions::from_mode(mode))?;
+/// Files first, then directories, the deepest first: one without its bits lets nobody in any more.
+fn set_modes(restoration: &Restoration<'_>, dir: BorrowedFd<'_>) -> io::Result<()> {
+    for wanted in [FileType::RegularFile, FileType::Directory] {
+        for PathBits { path, mode } in restoration.stored.manifest.modes.iter().rev() {
+            let Some(mode) = *mode else { continue };
+            let found = match open_below(dir, path.as_os_str().as_bytes(), OFlags::PATH) {
+                Ok(found) => found,
+                Err(Errno::NOENT | Errno::NOTDIR) => continue,
+                Err(errno) => return Err(errno.into()),
+            };
+            if FileType::from_raw_mode(fstat(&found)?.st_mode) == wanted {
+                fs::set_permissions(anchor(found.as_fd()), Permissions::from_mode(mode))?;
+            }
+        }
     }
     Ok(())
 }
@@ -141,20 +148,30 @@ fn make_directory(dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
     }
 }
 
-fn write(odb: &Odb<'_>, dir: BorrowedFd<'_>, path: &[u8], item: Item, mode: Option<u32>) -> io::Result<()> {
+fn write(
+    restoration: &Restoration<'_>,
+    odb: &Odb<'_>,
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    item: Item,
+    mode: Option<u32>,
+) -> io::Result<()> {
     let (parent, name) = split(path);
     let parent = make_directory(dir, parent)?;
     if item.mode == GITLINK {
         return Ok(mkdirat(&parent, name, Mode::from_raw_mode(0o777))?);
     }
-    let content = odb.read(item.oid).map_err(io::Error::other)?;
     if item.mode == SYMLINK {
+        let content = odb.read(item.oid).map_err(io::Error::other)?;
         return Ok(symlinkat(OsStr::from_bytes(content.data()), &parent, name)?);
     }
     // Never readable by more people than it was, not even for a moment.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(&parent, name, flags, Mode::from_raw_mode(0o600))?);
-    file.write_all(content.data())?;
+    let (size, _) = odb.read_header(item.oid).map_err(io::Error::other)?;
+    if size as u64 <= SMALL || !program::write_blob(restoration.common, item.oid, size as u64, &mut file)? {
+        file.write_all(odb.read(item.oid).map_err(io::Error::other)?.data())?;
+    }
     let mode = mode.unwrap_or(item.mode & 0o777);
     file.set_permissions(Permissions::from_mode(mode))
 }

@@ -56,6 +56,9 @@ impl Draft {
             if let Some(state) = find_in(restoration, "state")? {
                 write_tree(restoration, state, path)?;
             }
+            if let Some(tags) = find_in(restoration, "tags")? {
+                make_tags(restoration, tags)?;
+            }
             match restoration.stored.index {
                 Some(blob) => fs::write(path.join("index"), load_blob(restoration, blob)?),
                 None => Ok(()),
@@ -144,6 +147,16 @@ fn write_tree(restoration: &Restoration<'_>, tree: Oid, into: &Path) -> io::Resu
             }
             _ => fs::write(&path, load_blob(restoration, entry.id())?)?,
         }
+    }
+    Ok(())
+}
+
+/// Makes the annotated tags again that the state names.
+fn make_tags(restoration: &Restoration<'_>, tags: Oid) -> io::Result<()> {
+    let odb = restoration.repository.odb().map_err(io::Error::other)?;
+    for entry in &restoration.repository.find_tree(tags).map_err(io::Error::other)? {
+        let bytes = load_blob(restoration, entry.id())?;
+        odb.write(ObjectType::Tag, &bytes).map_err(io::Error::other)?;
     }
     Ok(())
 }

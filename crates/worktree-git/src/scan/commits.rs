@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use git2::{ErrorCode, Oid, Repository, Sort};
+use git2::{ErrorCode, Oid, ReferenceType, Repository, Sort};
 
 /// The commits reachable from `tips` that no branch other than `own_branch` (its full name), no tag and no
 /// remote-tracking ref reaches; children before their parents.
@@ -56,7 +56,9 @@ fn find_others(repository: &Repository, own_branch: Option<&[u8]>) -> Result<Has
     for reference in repository.references()? {
         let reference = reference?;
         let counts = reference.is_branch() || reference.is_tag() || reference.is_remote();
-        if !counts || Some(reference.name_bytes()) == own_branch {
+        // A symbolic one is only another name: what it names counts, unless that is the own branch.
+        let is_name = reference.kind() == Some(ReferenceType::Symbolic);
+        if !counts || is_name || Some(reference.name_bytes()) == own_branch {
             continue;
         }
         match reference.peel_to_commit() {

@@ -3,8 +3,8 @@
 //! cannot be understood is an error, because staged content that nobody saw would be lost.
 
 use std::collections::HashSet;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -99,12 +99,15 @@ impl Index {
     /// Reads the index of a worktree's git directory; an empty one where there is none.
     pub(crate) fn load(admin: &Path) -> io::Result<Index> {
         let path = admin.join("index");
-        let raw = match fs::read(&path) {
-            Ok(raw) => raw,
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Index::default()),
             Err(error) => return Err(error),
         };
-        let metadata = fs::metadata(&path)?;
+        // Of the very file that is read: another may take its name meanwhile.
+        let metadata = file.metadata()?;
+        let mut raw = Vec::new();
+        file.read_to_end(&mut raw)?;
         let mut index = parse(&raw, Some(admin))?;
         index.written = cut_time(metadata.mtime(), metadata.mtime_nsec());
         index.raw = Some(raw);

@@ -44,10 +44,21 @@ use walk::{PathMode, Seen, Sighting, WalkError};
 pub(crate) struct Place<'a> {
     /// Its top, held open.
     pub(crate) root: BorrowedFd<'a>,
-    /// Its path, for people and for libgit2.
+    /// Its path, for people and for repositories inside.
     pub(crate) workdir: &'a Path,
+    /// The path that links inside it were written for: its place in the yard, also while it is in the trash.
+    pub(crate) home: &'a Path,
     /// Its own git directory.
     pub(crate) admin: &'a Path,
+}
+
+impl<'a> Place<'a> {
+    /// Where the worktree at a site is; `None` where its directory is gone.
+    pub(crate) fn of(site: &'a Site) -> Option<Place<'a>> {
+        let workdir = site.workdir.as_ref()?;
+        let root = workdir.dir.as_fd();
+        Some(Place { root, workdir: &workdir.path, home: &site.plot.path, admin: &site.admin })
+    }
 }
 
 /// The worktree cannot be rescued as it is, for a reason that a person can do something about.
@@ -101,9 +112,6 @@ impl Subject {
     pub(crate) fn open(site: &Site) -> Result<Subject, WorktreeError> {
         let open = || -> Result<Subject, git2::Error> {
             let repository = Repository::open(&site.admin)?;
-            if let Some(workdir) = &site.workdir {
-                repository.set_workdir(&workdir.path, false)?;
-            }
             let head = Head::load(&repository)?;
             Ok(Subject { repository, head })
         };
@@ -168,9 +176,9 @@ pub(crate) fn scan(
         index,
         staged,
     };
-    findings.judge_tracked(&seen, trust_executable_bit);
+    findings.judge_tracked(&seen, &sighting, trust_executable_bit);
     findings.add_untracked(place, untracked.files)?;
-    findings.judge_repositories(place, &sighting, &untracked.nested)?;
+    findings.judge_repositories(place, &sighting, &untracked.nested, save_ignored)?;
     findings.left_out.extend(sighting.special.into_iter().map(|(path, why)| (path, why.to_owned())));
     findings.empty.sort_unstable();
     findings.left_out.sort_unstable();
@@ -205,7 +213,7 @@ impl Findings {
         }
     }
 
-    fn judge_tracked(&mut self, seen: &[Seen], trust_executable_bit: bool) {
+    fn judge_tracked(&mut self, seen: &[Seen], sighting: &Sighting, trust_executable_bit: bool) {
         for (position, seen) in seen.iter().enumerate() {
             let entry = &self.index.entries[position];
             let path = self.index.path(entry);
@@ -218,9 +226,11 @@ impl Findings {
                 continue;
             }
             let (path, head) = (path.to_vec(), self.head_of(position));
-            let mode = (!trust_executable_bit && entry.mode != SYMLINK).then_some(entry.mode);
+            let of_a_file = !matches!(entry.mode, SYMLINK | GITLINK);
+            let mode = (!trust_executable_bit && of_a_file).then_some(entry.mode);
             match seen {
-                _ if entry.mode == GITLINK && *seen != Seen::Missing => {}
+                // Its repository is judged apart. A file or a symlink in the place of one is a file.
+                _ if entry.mode == GITLINK && sighting.submodules.binary_search(&path).is_ok() => {}
                 Seen::Same | Seen::Unsure => self.candidates.push(Candidate { path, head, mode }),
                 Seen::Missing if entry.skip_worktree => {}
                 Seen::Missing if head.is_some() => self.known.push((path, None)),
@@ -259,13 +269,14 @@ impl Findings {
         place: &Place<'_>,
         sighting: &Sighting,
         untracked: &[Vec<u8>],
+        save_ignored: bool,
     ) -> Result<(), WorktreeError> {
         nested::require_expendable_modules(place)?;
         for path in &sighting.submodules {
             let position = self.index.at(0..self.index.entries.len(), path).start;
             let head = self.head_of(position);
             let index = Item { mode: GITLINK, oid: self.index.entries[position].oid };
-            let item = match nested::find_submodule(place, path)? {
+            let item = match nested::find_submodule(place, path, save_ignored)? {
                 Some(inside) => Item { oid: inside.head.unwrap_or(index.oid), ..index },
                 None => index,
             };
@@ -274,7 +285,7 @@ impl Findings {
             }
         }
         for path in sighting.nested.iter().chain(untracked) {
-            nested::require_expendable(place, path)?;
+            nested::require_expendable(place, path, save_ignored)?;
             let why = "it is a repository of its own, with nothing that its remotes do not have";
             self.left_out.push((path.clone(), why.to_owned()));
         }
@@ -321,6 +332,20 @@ impl Findings {
             || !self.empty.is_empty()
             || self.unfinished
             || self.candidates.iter().any(new)
+    }
+
+    /// Whether anything is not as HEAD has it. Reads no further than to the first thing that is not.
+    fn has_changes(&self, place: &Place<'_>) -> Result<bool, WorktreeError> {
+        if self.is_changed() {
+            return Ok(true);
+        }
+        let nowhere = Mutex::new(PackWriter::rehearsal());
+        let contents = content::read_all(place.root, &self.candidates, &nowhere, Until::FirstChange)
+            .map_err(|error| walk_failed(place, error))?;
+        let differs = |(candidate, content): (&Candidate, &Option<Content>)| {
+            content.map(|content| content.item) != candidate.head
+        };
+        Ok(self.candidates.iter().zip(&contents).any(differs) || self.has_set_modes(&contents))
     }
 
     /// Leaves out what a creation that was cut off had only begun to write: a file that is a beginning of
@@ -395,24 +420,14 @@ pub(crate) fn scan_without_directory(admin: &Path, subject: &Subject) -> Result<
 
 /// Whether a rescue would have anything to save besides commits. Stops at the first thing that it finds.
 pub(crate) fn is_dirty(site: &Site, save_ignored: bool) -> Result<bool, WorktreeError> {
-    let Some(workdir) = &site.workdir else { return Ok(false) };
-    let place = Place { root: workdir.dir.as_fd(), workdir: &workdir.path, admin: &site.admin };
+    let Some(place) = Place::of(site) else { return Ok(false) };
     let subject = Subject::open(site)?;
     let mut findings = scan(&place, &subject, site.complete, save_ignored)?;
     if !site.complete {
         let odb = subject.repository.odb().map_err(|error| failed("reading", &site.common, error))?;
         findings.forgive_beginnings(&place, &odb).map_err(|error| failed("reading", place.workdir, error))?;
     }
-    if findings.is_changed() {
-        return Ok(true);
-    }
-    let nowhere = Mutex::new(PackWriter::rehearsal());
-    let contents = content::read_all(place.root, &findings.candidates, &nowhere, Until::FirstChange)
-        .map_err(|error| walk_failed(&place, error))?;
-    let differs = |(candidate, content): (&Candidate, &Option<Content>)| {
-        content.map(|content| content.item) != candidate.head
-    };
-    Ok(findings.candidates.iter().zip(&contents).any(differs) || findings.has_set_modes(&contents))
+    findings.has_changes(&place)
 }
 
 /// Whether git accepts every name of a path in a tree. What some other system would take for `.git` it

@@ -3,14 +3,19 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use git2::{ErrorCode, Oid, Repository, RepositoryState, StatusOptions};
+use git2::{ErrorCode, Oid, Repository};
+use rustix::fs::OFlags;
 use sexton_core::WorktreeError;
 
-use super::{Place, cannot_rescue};
+use super::walk::{at, open_below};
+use super::{Head, Place, Subject, cannot_rescue, scan, walk_failed};
+use crate::entry;
 use crate::fault::failed;
+use crate::site::{self, DotGit};
 
 /// A repository inside the worktree that would lose nothing.
 #[derive(Debug)]
@@ -19,32 +24,77 @@ pub(crate) struct Expendable {
     pub(crate) head: Option<Oid>,
 }
 
-/// Makes sure that the repository at `path` holds nothing that exists nowhere else.
-pub(crate) fn require_expendable(place: &Place<'_>, path: &[u8]) -> Result<Expendable, WorktreeError> {
-    let directory = place.workdir.join(OsStr::from_bytes(path));
+/// Makes sure that the repository at `path` holds nothing that exists nowhere else. Its files are judged as
+/// those of the worktree are: libgit2 would take git's word for what git was told to overlook.
+pub(crate) fn require_expendable(
+    place: &Place<'_>,
+    path: &[u8],
+    save_ignored: bool,
+) -> Result<Expendable, WorktreeError> {
     let shown = String::from_utf8_lossy(path).into_owned();
-    let repository = Repository::open(&directory).map_err(|error| {
-        cannot_rescue(place, format!("{shown} is a repository that cannot be opened: {}", error.message()))
+    let has = |what: &str| cannot_rescue(place, format!("the repository {shown} inside it has {what}"));
+    let root = open_below(place.root, path, OFlags::RDONLY | OFlags::DIRECTORY)
+        .map_err(|errno| walk_failed(place, at(path)(errno)))?;
+    let subject = open(place, path, root.as_fd()).map_err(|why| {
+        cannot_rescue(place, format!("{shown} is a repository that cannot be opened: {why}"))
     })?;
-    if let Some(why) = find_own_work(&repository, &[place.workdir, place.admin])
-        .map_err(|error| failed("looking into the repository", &directory, error))?
-    {
-        return Err(cannot_rescue(place, format!("the repository {shown} inside it has {why}")));
+    let below = OsStr::from_bytes(path);
+    let inside = Place {
+        root: root.as_fd(),
+        workdir: &place.workdir.join(below),
+        home: &place.home.join(below),
+        admin: subject.repository.path(),
+    };
+    let mut findings = scan(&inside, &subject, true, save_ignored).map_err(|error| match error {
+        WorktreeError::CannotRescue { why, .. } => cannot_rescue(place, format!("in {shown}: {why}")),
+        other => other,
+    })?;
+    // Neither an empty folder nor permission bits alone are work that a whole worktree should be kept for.
+    findings.empty.clear();
+    findings.file_modes.clear();
+    if findings.has_changes(&inside)? {
+        return Err(has("changes that are not committed"));
     }
-    for submodule in repository.submodules().map_err(|error| failed("listing", &directory, error))? {
-        let inner = [path, b"/", submodule.path().as_os_str().as_bytes()].concat();
-        if place.workdir.join(OsStr::from_bytes(&inner)).join(".git").symlink_metadata().is_ok() {
-            require_expendable(place, &inner)?;
+    let repository = &subject.repository;
+    // The refs of a repository that lies elsewhere stay; only what this checkout alone points to would go.
+    let common = repository.commondir().canonicalize().ok();
+    let doomed = [place.workdir, place.admin].into_iter().filter_map(|path| path.canonicalize().ok());
+    let goes = doomed.into_iter().any(|path| common.as_ref().is_none_or(|common| common.starts_with(path)));
+    let unreadable = |error| failed("looking into the repository", inside.workdir, error);
+    if has_own_commits(repository, goes).map_err(unreadable)? {
+        return Err(has("commits that none of its remotes has"));
+    }
+    Ok(Expendable { head: subject.head.commit.map(|(commit, _)| commit) })
+}
+
+/// Opens the repository whose files are in `root`. A `.git` file that names it relatively was written for the
+/// place where the worktree is at home, and not for the trash.
+fn open(place: &Place<'_>, path: &[u8], root: BorrowedFd<'_>) -> Result<Subject, String> {
+    let below = OsStr::from_bytes(path);
+    let git_dir = match site::load_dot_git(root).map_err(|error| error.to_string())? {
+        DotGit::Directory => place.workdir.join(below).join(".git"),
+        DotGit::File(link) => {
+            let named = entry::named_by(&link, &place.home.join(below));
+            let named = named.ok_or("its .git file does not name one")?;
+            named.strip_prefix(place.home).map_or(named.clone(), |inside| place.workdir.join(inside))
         }
-    }
-    Ok(Expendable { head: find_head(&repository) })
+        DotGit::Missing => return Err("its .git is neither a file nor a directory".to_owned()),
+    };
+    // As if it were bare: where its files are is known better here than by its configuration.
+    let repository = Repository::open_bare(git_dir).map_err(|error| error.message().to_owned())?;
+    let head = Head::load(&repository).map_err(|error| error.message().to_owned())?;
+    Ok(Subject { repository, head })
 }
 
 /// The submodule that is checked out at `path`; `None` where there is only its empty directory.
-pub(crate) fn find_submodule(place: &Place<'_>, path: &[u8]) -> Result<Option<Expendable>, WorktreeError> {
+pub(crate) fn find_submodule(
+    place: &Place<'_>,
+    path: &[u8],
+    save_ignored: bool,
+) -> Result<Option<Expendable>, WorktreeError> {
     let directory = place.workdir.join(OsStr::from_bytes(path));
     if directory.join(".git").symlink_metadata().is_ok() {
-        return require_expendable(place, path).map(Some);
+        return require_expendable(place, path, save_ignored).map(Some);
     }
     let mut listing = fs::read_dir(&directory).map_err(|error| failed("listing", &directory, error))?;
     if listing.next().is_some() {
@@ -90,27 +140,8 @@ fn find_modules(directory: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
     Ok(found)
 }
 
-/// What a repository holds that exists nowhere else.
-fn find_own_work(repository: &Repository, doomed: &[&Path]) -> Result<Option<&'static str>, git2::Error> {
-    let mut options = StatusOptions::new();
-    options.include_untracked(true).include_ignored(false).recurse_untracked_dirs(false);
-    if repository.workdir().is_some() && !repository.statuses(Some(&mut options))?.is_empty() {
-        return Ok(Some("changes that are not committed"));
-    }
-    if repository.state() != RepositoryState::Clean {
-        return Ok(Some("something unfinished, such as a merge or a rebase"));
-    }
-    // The refs of a repository that lies elsewhere stay; only what this checkout alone points to would go.
-    let common = repository.commondir();
-    let goes = doomed.iter().filter_map(|path| path.canonicalize().ok()).any(|path| common.starts_with(path));
-    if has_own_commits(repository, goes)? {
-        return Ok(Some("commits that none of its remotes has"));
-    }
-    Ok(None)
-}
-
-/// Whether it has commits that would be lost: with its refs, those that no remote-tracking ref has; without
-/// them, those of its HEAD that no ref has.
+/// Whether it has commits that would be lost: with its refs, those that no remote has; without them, those of
+/// its HEAD that no ref has.
 fn has_own_commits(repository: &Repository, refs_go: bool) -> Result<bool, git2::Error> {
     let mut walk = repository.revwalk()?;
     if let Some(head) = find_head(repository) {
@@ -127,7 +158,25 @@ fn has_own_commits(repository: &Repository, refs_go: bool) -> Result<bool, git2:
         };
         if !refs_go || reference.is_remote() { walk.hide(commit)? } else { walk.push(commit)? }
     }
+    for commit in find_received(repository) {
+        walk.hide(commit)?;
+    }
     walk.next().transpose().map(|commit| commit.is_some())
+}
+
+/// Commits that came from a remote and that no remote-tracking ref need tell of: those of a clone of one tag
+/// alone, and of a submodule that was fetched by the name of its commit.
+fn find_received(repository: &Repository) -> Vec<Oid> {
+    let mut received = Vec::new();
+    for entry in repository.reflog("HEAD").iter().flat_map(git2::Reflog::iter) {
+        if entry.message_bytes().is_some_and(|message| message.starts_with(b"clone: from ")) {
+            received.push(entry.id_new());
+        }
+    }
+    let fetched = fs::read_to_string(repository.path().join("FETCH_HEAD")).unwrap_or_default();
+    received.extend(fetched.lines().filter_map(|line| Oid::from_str(line.split('\t').next()?).ok()));
+    received.retain(|oid| repository.find_commit(*oid).is_ok());
+    received
 }
 
 fn find_head(repository: &Repository) -> Option<Oid> {

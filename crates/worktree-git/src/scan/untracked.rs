@@ -58,6 +58,7 @@ pub(crate) fn sort_out(
     }
     let mut found = search.found;
     found.files.sort_unstable();
+    found.nested.sort_unstable();
     found.empty.sort_unstable();
     found.directory_modes.sort_unstable();
     Ok(found)
@@ -125,7 +126,7 @@ impl Search<'_> {
         let prefix = [path, b"/"].concat();
         if self.is_ignored(path, true)? {
             self.found.left_out.push((path.to_vec(), "the folder is ignored".to_owned()));
-            return Ok(());
+            return self.find_repositories(path);
         }
         let (mut files, mut directories) = (Vec::new(), Vec::new());
         let mut special = Vec::new();
@@ -150,6 +151,29 @@ impl Search<'_> {
         directories.sort_unstable();
         files.iter().try_for_each(|path| self.file(path))?;
         directories.iter().try_for_each(|path| self.directory(path))
+    }
+
+    /// Looks for repositories in a folder that is ignored itself. What else is in it can be made again; a
+    /// worktree that somebody began there, or a clone that he works in, cannot.
+    fn find_repositories(&mut self, ignored: &[u8]) -> Result<(), WorktreeError> {
+        let mut waiting = vec![ignored.to_vec()];
+        while let Some(path) = waiting.pop() {
+            let (mut folders, mut is_repository) = (Vec::new(), false);
+            list_below(self.root(), &path, |_, name, kind| {
+                is_repository |= name == c".git";
+                if kind == FileType::Directory {
+                    folders.push([&path[..], b"/", name.to_bytes()].concat());
+                }
+                Ok(())
+            })
+            .map_err(|errno| walk_failed(self.place, at(&path)(errno)))?;
+            if is_repository {
+                self.found.nested.push(path);
+            } else {
+                waiting.append(&mut folders);
+            }
+        }
+        Ok(())
     }
 
     fn is_repository(&self, path: &[u8]) -> Result<bool, WorktreeError> {

@@ -360,9 +360,10 @@ impl Walk<'_> {
             _ if stat.st_mode & 0o100 != 0 => 0o100_755,
             _ => 0o100_644,
         };
-        // Written in the same instant as the index, or after it: a change could have left no mark. A size
-        // of nothing is how git itself marks such an entry.
-        let racy = entry.stat.mtime >= self.index.written;
+        // Written in the same instant as the index, or after it: a change could have left no mark. Whoever
+        // sets a file's time back (`cp -p`, `tar`) leaves the moment in its change time alone. A size of
+        // nothing is how git itself marks such an entry.
+        let racy = entry.stat.mtime.max(entry.stat.ctime) >= self.index.written;
         let doubtful = racy || entry.stat.size == 0 || entry.intent_to_add || entry.skip_worktree;
         kind == entry.mode && entry.stat == cached(stat) && !doubtful
     }

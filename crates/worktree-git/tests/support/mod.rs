@@ -202,7 +202,7 @@ pub fn picture(directory: &Path) -> Vec<(PathBuf, String)> {
     while let Some(next) = waiting.pop() {
         for entry in fs::read_dir(&next).unwrap() {
             let path = entry.unwrap().path();
-            if path.ends_with(".locks") {
+            if path.ends_with(".locks") || path.ends_with("sexton-rescues.lock") {
                 continue;
             }
             let metadata = path.symlink_metadata().unwrap();

@@ -79,7 +79,7 @@ fn recovery(worktree: WorktreeOutcome) -> Recovery {
 }
 
 fn ending(reason: EndingReason) -> Ending {
-    Ending { reason, by: "stop".to_owned(), at: now(), extra: serde_json::Map::new() }
+    Ending::new(reason, "stop", now())
 }
 
 /// One row of the snapshot.
@@ -216,6 +216,17 @@ fn every_row_of_the_table() {
     insta::assert_snapshot!(table);
 }
 
+#[test]
+fn what_somebody_was_killed_over_ending_can_be_adopted_and_ended_again() {
+    let minute = Duration::from_secs(60);
+    let killed = Ending { at: now().saturating_sub(minute * 2), ..ending(EndingReason::Stopped) };
+    let mut seen = Sighting { owner: Some(Liveness::Gone), ..running() };
+    seen.session.ending = Some(killed.within(minute));
+    let adopting = Policy { adopt: Some(Adoption { owner: None }), ..policy() };
+    assert_eq!(decide(&seen, &adopting, now()).verdict, Verdict::Adopted);
+    assert_eq!(decide(&seen, &policy(), now()).steps[0], Step::Claim(EndingReason::OwnerDead));
+}
+
 fn any_liveness() -> impl Strategy<Value = Option<Liveness>> {
     prop_oneof![
         Just(None),
@@ -281,7 +292,7 @@ proptest! {
             prop_assert_eq!(group.process.is_some(), seen.process == Some(Liveness::Alive));
             let claimed = decision.steps.iter().any(|step| matches!(step, Step::Claim(_)));
             let active = seen.session.status.is_active();
-            prop_assert!(!active || group.process.is_none() || claimed || seen.session.ending.is_some());
+            prop_assert!(!active || group.process.is_none() || claimed || find_ending(&seen.session, now()).is_some());
         }
     }
 

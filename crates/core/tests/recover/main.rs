@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod retention;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pollster::block_on;
 use proptest::prelude::*;
 use sexton_core::recover::{
-    Adoption, Forgotten, Ground, Outcome, Policy, Report, Retention, Silent, forget, observe, plan, prune,
-    recover,
+    Adoption, Forgotten, Ground, Outcome, Phase, Policy, Progress, Report, Retention, Silent, forget,
+    observe, plan, prune, recover,
 };
 use sexton_core::session::{Exit, OnOwnerDeath, Recovery, Worktree, WorktreeOutcome};
 use sexton_core::worktree::Plot;
@@ -373,6 +375,41 @@ fn a_stray_is_saved_and_removed_when_it_is_old_and_nobodys() {
 }
 
 #[test]
+fn i9_files_and_a_control_group_of_no_record_are_strays_too() {
+    let machine = Machine::new();
+    machine.running("live");
+    let uuid = machine.uuid();
+    let old = now().saturating_sub(DAY * 2);
+    for (id, store, made_at) in [
+        ("stray", uuid.as_str(), old),
+        ("live", uuid.as_str(), old),
+        ("young", uuid.as_str(), now().saturating_sub(DAY / 2)),
+        ("others", "another store", old),
+        ("carried", uuid.as_str(), old),
+    ] {
+        let id: SessionId = id.parse().unwrap();
+        machine.premises.leave_files(&id, store, made_at);
+        machine.probe.leave_container(&id);
+    }
+    machine.probe.start(FakeProcess::of(&"carried".parse().unwrap()));
+    let foreseen = machine.recover(&Policy { dry_run: true, ..policy() });
+    assert_eq!(machine.premises.discarded(), []);
+    let report = machine.recover(&policy());
+    let told = |report: &Report| -> Vec<_> {
+        let strays = report.sessions.iter().filter(|session| session.cause == "stray");
+        strays.map(|stray| (stray.id.to_string(), stray.evidence.clone(), stray.worktree)).collect()
+    };
+    assert_eq!(told(&report), [("stray".to_owned(), "its files have no record".to_owned(), None)]);
+    assert_eq!(told(&foreseen), told(&report));
+    assert_eq!(machine.premises.discarded(), ["stray".parse().unwrap()]);
+    assert_eq!(
+        machine.probe.containers(),
+        ["carried", "live", "others", "young"].map(|id| id.parse().unwrap())
+    );
+    assert_eq!(told(&machine.recover(&policy())), []);
+}
+
+#[test]
 fn a_store_that_may_have_forgotten_sessions_has_no_strays_from_then() {
     let machine = Machine::new();
     machine.running("live");
@@ -384,77 +421,24 @@ fn a_store_that_may_have_forgotten_sessions_has_no_strays_from_then() {
         path: path("stray"),
     };
     machine.cleaner.place(&plot, now().saturating_sub(DAY * 2));
+    machine.premises.leave_files(&"files".parse().unwrap(), &machine.uuid(), now().saturating_sub(DAY * 2));
     machine.premises.forget_before(now().saturating_sub(DAY));
     machine.recover(&policy());
     assert!(machine.cleaner.exists(&path("stray")));
-}
-
-/// A finished session, `days` old.
-fn finished(machine: &Machine, id: &str, days: u32) -> Session {
-    let at = now().saturating_sub(DAY * days);
-    let mut session = Session::new(id.parse().unwrap(), machine.host.clone(), at);
-    session.status = Status::Running;
-    session.finish(Exit::exited(0), at);
-    machine.insert(&session)
+    assert_eq!(machine.premises.discarded(), []);
 }
 
 #[test]
-fn i9_retention_removes_the_old_and_the_many_and_their_logs() {
+fn i4_what_is_written_while_a_worktree_is_removed_is_in_its_rescue() {
     let machine = Machine::new();
-    finished(&machine, "old", 8);
-    for (id, days) in [("one", 1), ("two", 2), ("three", 3)] {
-        finished(&machine, id, days);
-    }
-    let retention = Retention { ttl: DAY * 7, keep: 2, rescue_ttl: None };
-    let pruned = block_on(prune(&machine.ground(), &retention, true, &Silent)).unwrap();
-    assert_eq!((pruned.expired, pruned.over_limit), (1, 1));
-    assert_eq!(block_on(machine.store.list(&Query::all())).unwrap().sessions.len(), 4, "a dry run");
-    let pruned = block_on(prune(&machine.ground(), &retention, false, &Silent)).unwrap();
-    assert_eq!((pruned.expired, pruned.over_limit), (1, 1));
-    assert_eq!((pruned.age_days.week, pruned.age_days.month), (1, 1));
-    let left = block_on(machine.store.list(&Query::all())).unwrap().sessions;
-    assert_eq!(left.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["one", "two"]);
-    assert_eq!(machine.premises.discarded(), ["old", "three"].map(|id| id.parse().unwrap()));
-}
-
-#[test]
-fn i9_retention_keeps_what_still_has_a_worktree_and_what_is_owed_something() {
-    let machine = Machine::new();
-    let kept = finished(&machine, "kept", 100);
-    machine.with_work(kept);
-    let mut failed = finished(&machine, "failed", 100);
-    failed.status = Status::CleanupFailed;
-    machine.replace(&failed);
-    let mut pending = finished(&machine, "pending", 100);
-    pending.recovery = Some(Recovery {
-        cause: "owner_dead".to_owned(),
-        evidence: None,
-        rescue_ref: None,
-        worktree: Some(WorktreeOutcome::Pending),
-        error: None,
-        extra: serde_json::Map::new(),
-    });
-    machine.replace(&pending);
-    let retention = Retention { ttl: DAY, keep: 0, rescue_ttl: None };
-    let pruned = block_on(prune(&machine.ground(), &retention, false, &Silent)).unwrap();
-    assert_eq!((pruned.expired, pruned.over_limit), (0, 0));
-    assert_eq!(block_on(machine.store.list(&Query::all())).unwrap().sessions.len(), 3);
-}
-
-#[test]
-fn i9_a_wrong_clock_prunes_nothing_that_runs() {
-    for seconds in [400 * 86_400_i64, -400 * 86_400] {
-        let machine = Machine::new();
-        let mut session = machine.running("abcd");
-        let span = Duration::from_secs(seconds.unsigned_abs());
-        session.created_at =
-            if seconds > 0 { now().saturating_sub(span) } else { now().saturating_add(span) };
-        session.started_at = Some(session.created_at);
-        machine.replace(&session);
-        let report = machine.recover(&policy());
-        assert_eq!((report.left_alone, report.pruned.expired), (1, 0), "{report:?}");
-        assert_eq!(machine.probe.signals(), []);
-    }
+    let session = machine.running("busy");
+    let session = machine.with_work(session);
+    machine.kill(&[&session.process, &session.supervisor]);
+    machine.cleaner.let_somebody_write(&path("busy"), "late", "saved from elsewhere");
+    let report = machine.recover(&policy());
+    assert_eq!((report.worktrees.removed, report.failed), (1, 0));
+    let saved = machine.cleaner.find_rescued(Path::new("/src"), &session.id).unwrap();
+    assert_eq!(saved.keys().collect::<Vec<_>>(), ["late", "note"]);
 }
 
 #[test]
