@@ -162,6 +162,9 @@ impl From<StoreError> for Failure {
             StoreError::NameTaken { .. } => Some("choose another name, or end the session that has it"),
             StoreError::LockTimeout { .. } => Some("try again when the other command has finished"),
             StoreError::BadBackup { .. } => Some("`sexton backup --list` shows the backups there are"),
+            StoreError::Unsupported { .. } => Some(
+                "`sexton migrate --from … --to sqlite:…` copies the records into a store that keeps everything",
+            ),
             StoreError::NotAStore { .. } => Some("nothing was changed; check `--store`"),
             StoreError::Io { source, .. } => io_hint(source),
             _ => None,

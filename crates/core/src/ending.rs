@@ -35,9 +35,11 @@ pub async fn claim_ending(
         if !batch.is_empty() {
             batch.counters.clone_from(counters);
         }
-        match store.commit(batch).await {
+        match store.commit(batch.countable(&store.describe().capabilities)).await {
             Ok(committed) => {
-                claimed.into_iter().for_each(|index| sessions[index].revision = committed.revision);
+                for index in claimed {
+                    sessions[index].revision = committed.revision_of(&sessions[index].id);
+                }
                 return Ok(sessions);
             }
             Err(StoreError::Conflict { .. }) if attempt < CLAIM_ATTEMPTS => attempt += 1,

@@ -11,6 +11,10 @@ use crate::resume::{Activity, Dialect};
 use crate::session::RecordError;
 use crate::{Query, Session, SessionId, Status, Time};
 
+mod capabilities;
+
+pub use capabilities::{Capabilities, Fields, Fitted, KNOWN, Revisions, UNKNOWN};
+
 /// A durable set of session records.
 ///
 /// # Contract
@@ -29,6 +33,8 @@ use crate::{Query, Session, SessionId, Status, Time};
 /// - **Damage** never makes a store start afresh. What cannot be read is reported as [`Damage`], what can
 ///   be read is returned, and every write is refused with [`StoreError::Damaged`] until
 ///   [`repair`](Store::repair).
+/// - **What it cannot represent** it declares ([`Capabilities`]) and refuses with
+///   [`StoreError::Unsupported`], before anything of the batch is written.
 /// - **Blocking.** The returned futures do their work when first polled and may block that thread for as
 ///   long as a disk takes. A caller that shares its thread with others moves them off it.
 #[async_trait]
@@ -50,6 +56,12 @@ pub trait Store: Send + Sync {
 
     /// The counters that commits have added to.
     async fn counters(&self) -> Result<BTreeMap<String, u64>, StoreError>;
+
+    /// What `session` would be once it was written here and read again, and what of it would be lost; an
+    /// error where it could not be written at all. Reads and writes nothing.
+    fn fit(&self, session: &Session) -> Result<Fitted, StoreError> {
+        Ok(Fitted::whole(session.clone()))
+    }
 
     /// Applies `batch`, all or nothing, durably. An empty batch is no write at all.
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
@@ -103,6 +115,8 @@ pub struct StoreInfo {
     pub path: PathBuf,
     /// The store's own identifier; `None` where nothing was ever written.
     pub uuid: Option<String>,
+    /// What it can represent.
+    pub capabilities: Capabilities,
 }
 
 /// What survives.
@@ -202,6 +216,16 @@ impl Batch {
         self
     }
 
+    /// The batch without its counters, where a store of such `capabilities` keeps none: for a caller to
+    /// whom they are statistics and the records are what matters.
+    #[must_use]
+    pub fn countable(mut self, capabilities: &Capabilities) -> Batch {
+        if !capabilities.counters {
+            self.counters.clear();
+        }
+        self
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.counters.is_empty()
@@ -272,8 +296,25 @@ impl Batch {
 /// What a commit did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The revision that every record written by the batch has now.
-    pub revision: u64,
+    revision: u64,
+    each: BTreeMap<SessionId, u64>,
+}
+
+impl Committed {
+    /// Every record that the batch wrote has `revision` now.
+    pub fn at(revision: u64) -> Committed {
+        Committed { revision, each: BTreeMap::new() }
+    }
+
+    /// Each record that the batch wrote has a revision of its own.
+    pub fn each(revisions: BTreeMap<SessionId, u64>) -> Committed {
+        Committed { revision: 0, each: revisions }
+    }
+
+    /// The revision that the record of `id`, written by the batch, has now.
+    pub fn revision_of(&self, id: &SessionId) -> u64 {
+        self.each.get(id).copied().unwrap_or(self.revision)
+    }
 }
 
 /// Records, and what could not be read among them.
@@ -464,6 +505,14 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
+    /// It has no place for what it was asked to keep. Nothing was written.
+    #[error("a {backend} store cannot keep {what}")]
+    Unsupported {
+        /// The store's kind.
+        backend: &'static str,
+        /// What it cannot keep, and of which session.
+        what: String,
+    },
     /// Somebody else has the lock.
     #[error("the lock `{name}` is held by another process (waited {waited:?})")]
     LockTimeout {
@@ -561,7 +610,7 @@ pub async fn update_session(
         }
         match store.commit(Batch::new().replace(session.clone())).await {
             Ok(committed) => {
-                session.revision = committed.revision;
+                session.revision = committed.revision_of(id);
                 return Ok(Some(session));
             }
             Err(StoreError::Conflict { .. }) if attempt < UPDATE_ATTEMPTS => attempt += 1,

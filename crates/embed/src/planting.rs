@@ -63,7 +63,7 @@ pub(crate) async fn plant(
     session.cwd = session.worktree.as_ref().map(|worktree| worktree.path.clone());
     session.supervisor = Some(probe.identify(std::process::id()).await?);
     let store = house.open_for_writing()?;
-    session.revision = store.commit(Batch::new().insert(session.clone())).await?.revision;
+    session.revision = store.commit(Batch::new().insert(session.clone())).await?.revision_of(&session.id);
     let uuid = store.describe().uuid.unwrap_or_default();
     let plot = Plot::of(&session, &uuid)
         .ok_or_else(|| HouseError::BadRequest("the store has no identifier".to_owned()))?;

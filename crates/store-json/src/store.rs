@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sexton_core::plugin::StoreOptions;
 use sexton_core::store::{
-    Access, Backup, Change, CheckReport, Committed, Damage, Durability, Listing, LockGuard, LockName,
-    RepairReport, Restored, StoreInfo,
+    Access, Backup, Capabilities, Change, CheckReport, Committed, Damage, Durability, Listing, LockGuard,
+    LockName, RepairReport, Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
 use sexton_durable::{FileLock, create_private_dir};
@@ -99,7 +99,7 @@ fn follow_link(path: &Path) -> PathBuf {
 impl Store for JsonStore {
     fn describe(&self) -> StoreInfo {
         let uuid = self.journal().contents().uuid().map(str::to_owned);
-        StoreInfo { backend: NAME, path: self.path.clone(), uuid }
+        StoreInfo { backend: NAME, path: self.path.clone(), uuid, capabilities: Capabilities::EVERYTHING }
     }
 
     fn damage(&self) -> Vec<Damage> {
@@ -139,7 +139,7 @@ impl Store for JsonStore {
         if batch.is_empty() {
             let journal = self.look()?;
             require_writable(&journal)?;
-            return Ok(Committed { revision: journal.contents().image.seq });
+            return Ok(Committed::at(journal.contents().image.seq));
         }
         let writer = Writer::acquire(self)?;
         let journal = writer.prepare()?;

@@ -109,7 +109,7 @@ impl<'s> Writer<'s> {
         self.acknowledge(&store, seq);
         journal.refresh(Some(&self.lock))?;
         self.compact_if_grown(journal);
-        Ok(Committed { revision: seq })
+        Ok(Committed::at(seq))
     }
 
     /// Moves the mark. The commit holds without it too: the next writer, finding the mark behind, makes

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use sexton_core::SessionId;
+use sexton_core::store::Capabilities;
 use sexton_testkit::store_suite::{Subject, run};
 
 fn main() -> ExitCode {
@@ -13,6 +14,10 @@ fn main() -> ExitCode {
         file_name: "sessions.jsonl",
         make_newer,
         damage_one_record,
+        capabilities: Capabilities::EVERYTHING,
+        dress: |session| session,
+        stranger: b"{\"sessions\": [], \"version\": 1}\n",
+        contended_commits: 500,
     })
 }
 

@@ -17,7 +17,7 @@ fn rewrite(store: &dyn sexton_core::Store, id: &str, round: usize) -> Session {
     let mut session = block_on(store.load(&id.parse().unwrap())).unwrap().unwrap();
     session.tags.insert("bulk".to_owned(), format!("{round:064000}"));
     let committed = block_on(store.commit(Batch::new().replace(session.clone()))).unwrap();
-    session.revision = committed.revision;
+    session.revision = committed.revision_of(&session.id);
     session
 }
 

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use sexton_core::plugin::StoreOptions;
 use sexton_core::store::{
-    Access, Backup, CheckReport, Committed, Damage, Listing, LockGuard, LockName, RepairReport, Restored,
-    StoreInfo,
+    Access, Backup, Capabilities, CheckReport, Committed, Damage, Listing, LockGuard, LockName, RepairReport,
+    Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
 use sexton_durable::{FileLock, create_private_dir};
@@ -103,7 +103,12 @@ impl Store for SqliteStore {
             Ok(View::Broken(broken)) => broken.store.clone(),
             Ok(View::Absent) | Err(_) => None,
         };
-        StoreInfo { backend: crate::NAME, path: self.files.db.clone(), uuid }
+        StoreInfo {
+            backend: crate::NAME,
+            path: self.files.db.clone(),
+            uuid,
+            capabilities: Capabilities::EVERYTHING,
+        }
     }
 
     fn damage(&self) -> Vec<Damage> {
@@ -141,7 +146,7 @@ impl Store for SqliteStore {
         self.require_write_access()?;
         if batch.is_empty() {
             let seq = |link: &Connection| Ok(require_meta(link, &self.files)?.seq);
-            return Ok(Committed { revision: self.read(seq, |broken| Err(broken.refusal(&self.files)))? });
+            return Ok(Committed::at(self.read(seq, |broken| Err(broken.refusal(&self.files)))?));
         }
         write::write(self, write::log_limit(&batch), |lock, live, link| {
             commit::apply(lock, &self.files, live, link, &batch)

@@ -48,7 +48,7 @@ pub(crate) fn write(
         match live.with(files, |link| change(&lock, &live, link)) {
             Ok(meta) => {
                 write_mark(&lock, files, &live, meta.seq);
-                return Ok(Committed { revision: meta.seq });
+                return Ok(Committed::at(meta.seq));
             }
             Err(Fault::Refused(error)) => return Err(error),
             Err(Fault::Replaced) => {}

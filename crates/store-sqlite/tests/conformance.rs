@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use rusqlite::Connection;
 use sexton_core::SessionId;
+use sexton_core::store::Capabilities;
 use sexton_testkit::store_suite::{Subject, run};
 
 fn main() -> ExitCode {
@@ -14,6 +15,10 @@ fn main() -> ExitCode {
         file_name: "sessions.db",
         make_newer,
         damage_one_record,
+        capabilities: Capabilities::EVERYTHING,
+        dress: |session| session,
+        stranger: b"{\"sessions\": [], \"version\": 1}\n",
+        contended_commits: 500,
     })
 }
 

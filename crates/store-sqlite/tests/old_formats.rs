@@ -59,17 +59,17 @@ fn i6_a_record_of_a_newer_schema_is_named_and_left_alone_and_the_others_go_on() 
     let committed = block_on(store.commit(Batch::new().insert(newer.clone()).insert(plain.clone()))).unwrap();
 
     let listing = block_on(store.list(&Query::all())).unwrap();
-    assert_eq!(listing.sessions, [Session { revision: committed.revision, ..plain.clone() }]);
+    assert_eq!(listing.sessions, [Session { revision: committed.revision_of(&plain.id), ..plain.clone() }]);
     let [damage] = listing.damage.as_slice() else { panic!("{:?}", listing.damage) };
     assert!(damage.harmless && damage.place == format!("session {}", newer.id), "{damage:?}");
     assert!(matches!(block_on(store.load(&newer.id)), Err(StoreError::Record { .. })));
 
-    let current = Session { revision: committed.revision, ..newer };
+    let current = Session { revision: committed.revision_of(&newer.id), ..newer };
     for batch in [Batch::new().replace(current.clone()), Batch::new().remove(&current)] {
         let refused = block_on(store.commit(batch));
         assert!(matches!(refused, Err(StoreError::Record { .. })), "{refused:?}");
     }
-    let plain = Session { revision: committed.revision, ticket: None, ..plain };
+    let plain = Session { revision: committed.revision_of(&plain.id), ticket: None, ..plain };
     block_on(store.commit(Batch::new().replace(plain))).unwrap();
     let report = block_on(store.check()).unwrap();
     assert_eq!((report.records, report.damage.len()), (1, 1));

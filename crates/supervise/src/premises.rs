@@ -217,12 +217,15 @@ impl Premises for StateDir {
 
 #[cfg(test)]
 mod tests {
+    use sexton_core::store::Capabilities;
+
     use super::*;
 
     #[test]
     fn a_store_that_was_restored_is_complete_only_since_then() {
         let dir = tempfile::tempdir().unwrap();
-        let store = StoreInfo { backend: "json", path: dir.path().join("s.jsonl"), uuid: None };
+        let capabilities = Capabilities::EVERYTHING;
+        let store = StoreInfo { backend: "json", path: dir.path().join("s.jsonl"), uuid: None, capabilities };
         let state = StateDir::new(dir.path(), 10, None);
         assert_eq!(state.complete_since(&store).unwrap(), None);
         let now: Time = "2026-01-02T03:04:05Z".parse().unwrap();

@@ -168,7 +168,7 @@ async fn record_and_run(
     let batch = Batch::new();
     let batch = if recorded { batch.replace(session.clone()) } else { batch.insert(session.clone()) };
     match store.commit(batch).await {
-        Ok(committed) => session.revision = committed.revision,
+        Ok(committed) => session.revision = committed.revision_of(&session.id),
         Err(error) => {
             // A failed commit means "unknown": the shim makes sure that no record says that it runs.
             control.send(&FromStarter::NotRecorded)?;

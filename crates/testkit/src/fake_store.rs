@@ -15,8 +15,8 @@ use sexton_core::plugin::StoreOptions;
 use sexton_core::resume::Dialect;
 use sexton_core::session::SCHEMA_VERSION;
 use sexton_core::store::{
-    Access, Backup, Change, CheckReport, Committed, Damage, Listing, LockGuard, LockName, RepairReport,
-    Restored, StoreInfo,
+    Access, Backup, Capabilities, Change, CheckReport, Committed, Damage, Listing, LockGuard, LockName,
+    RepairReport, Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
 
@@ -149,7 +149,12 @@ impl FakeStore {
 #[async_trait]
 impl Store for FakeStore {
     fn describe(&self) -> StoreInfo {
-        StoreInfo { backend: "fake", path: self.path.clone(), uuid: self.world().uuid.clone() }
+        StoreInfo {
+            backend: "fake",
+            path: self.path.clone(),
+            uuid: self.world().uuid.clone(),
+            capabilities: Capabilities::EVERYTHING,
+        }
     }
 
     fn damage(&self) -> Vec<Damage> {
@@ -184,7 +189,7 @@ impl Store for FakeStore {
         self.require_sound(&world)?;
         require_proper(&batch);
         if batch.is_empty() {
-            return Ok(Committed { revision: world.revision });
+            return Ok(Committed::at(world.revision));
         }
         batch.check(|id| world.standing(id), |name| Ok(world.holder(name)))?;
         match world.failing.take() {
@@ -195,7 +200,7 @@ impl Store for FakeStore {
             }
             None => world.apply(batch),
         }
-        Ok(Committed { revision: world.revision })
+        Ok(Committed::at(world.revision))
     }
 
     async fn lock(&self, name: &LockName, wait: Duration) -> Result<LockGuard, StoreError> {

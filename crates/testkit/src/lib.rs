@@ -18,20 +18,31 @@
 //! ```no_run
 //! //! The store suite on the JSON journal.
 //! # use std::path::Path;
-//! # use sexton_core::{SessionId, Store, StoreError, plugin::StoreOptions};
+//! # use sexton_core::{SessionId, Store, StoreError, plugin::StoreOptions, store::Capabilities};
 //! # fn open(_: &StoreOptions) -> Result<Box<dyn Store>, StoreError> { unimplemented!() }
 //! # fn make_newer(_: &Path) {}
 //! # fn damage_one_record(_: &Path, _: &SessionId) {}
 //! use sexton_testkit::store_suite::{Subject, run};
 //!
 //! fn main() -> std::process::ExitCode {
-//!     run(&Subject { name: "json", open, file_name: "sessions.jsonl", make_newer, damage_one_record })
+//!     run(&Subject {
+//!         name: "json",
+//!         open,
+//!         file_name: "sessions.jsonl",
+//!         make_newer,
+//!         damage_one_record,
+//!         capabilities: Capabilities::EVERYTHING,
+//!         dress: |session| session,
+//!         stranger: b"{}",
+//!         contended_commits: 500,
+//!     })
 //! }
 //! ```
 //!
 //! Every case is then a test of its own, under `cargo test` as under nextest. The test binary executes
 //! itself again where a case needs another process, so `main` must call `run` before it does anything
-//! else. A suite without a case fails. Both suites look at processes from outside with strace, which must
+//! else. A store that declares that it cannot represent something is measured by that: each case that needs
+//! it is replaced by one that asserts the clear refusal. A suite without a case fails. Both suites look at processes from outside with strace, which must
 //! be installed.
 
 pub mod fake_premises;

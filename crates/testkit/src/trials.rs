@@ -1,4 +1,7 @@
 //! Cases as tests: each gets a name that `cargo test` and nextest can list, filter and run alone.
+//!
+//! A case may need what not every subject has. Where the subject lacks it, the case is not left out: in its
+//! place, under its name, the subject must show that it refuses clearly.
 
 use std::process::ExitCode;
 
@@ -12,13 +15,37 @@ pub(crate) struct Theme<S: 'static> {
     pub(crate) cases: &'static [Case<S>],
 }
 
-/// A case: its name, and the function that panics where the subject does not keep the promise.
-pub(crate) type Case<S> = (&'static str, fn(&S));
+/// A case.
+pub(crate) struct Case<S: 'static> {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Panics where the subject does not keep the promise.
+    pub(crate) check: fn(&S),
+    /// What a subject must have for the case to make sense.
+    pub(crate) needs: &'static [Need<S>],
+}
 
-/// Makes a [`Theme`] of functions, each named by itself.
+/// Something that a subject may lack.
+pub(crate) struct Need<S: 'static> {
+    /// What it is.
+    pub(crate) what: &'static str,
+    /// Whether the subject has it.
+    pub(crate) is_met: fn(&S, &'static str) -> bool,
+    /// Panics unless a subject without it says so clearly when it is asked for it.
+    pub(crate) require_refusal: fn(&S, &'static str),
+}
+
+/// Makes a [`Theme`] of functions, each named by itself, some with what they need: `case: [NEED]`.
 macro_rules! theme {
-    ($name:literal: $($case:ident),+ $(,)?) => {
-        $crate::trials::Theme { name: $name, cases: &[$((stringify!($case), $case)),+] }
+    ($name:literal: $($case:ident $(: [$($need:expr),+])?),+ $(,)?) => {
+        $crate::trials::Theme {
+            name: $name,
+            cases: &[$($crate::trials::Case {
+                name: stringify!($case),
+                check: $case,
+                needs: &[$($($need),+)?],
+            }),+],
+        }
     };
 }
 pub(crate) use theme;
@@ -32,10 +59,17 @@ pub(crate) fn run_themes<S: Copy + Send + 'static>(name: &str, subject: &S, them
 }
 
 fn trials_of<S: Copy + Send + 'static>(name: &str, subject: &S, theme: &Theme<S>) -> Vec<Trial> {
-    let trial = |(case, check): &Case<S>| {
-        let (subject, check) = (*subject, *check);
-        Trial::test(format!("{name}::{}::{case}", theme.name), move || {
-            check(&subject);
+    let trial = |case: &'static Case<S>| {
+        let subject = *subject;
+        let full_name = format!("{name}::{}::{}", theme.name, case.name);
+        let Some(need) = case.needs.iter().find(|need| !(need.is_met)(&subject, need.what)) else {
+            return Trial::test(full_name, move || {
+                (case.check)(&subject);
+                Ok(())
+            });
+        };
+        Trial::test(format!("{full_name}::without_{}", need.what.replace('.', "_")), move || {
+            (need.require_refusal)(&subject, need.what);
             Ok(())
         })
     };

@@ -1,6 +1,6 @@
 //! The store suite on the fake itself, as far as one process goes: what measures others is measured too.
 
-use sexton_core::store::Access;
+use sexton_core::store::{Access, Capabilities};
 use sexton_testkit::FakeStore;
 use sexton_testkit::store_suite::{Subject, run_within_one_process};
 
@@ -11,5 +11,9 @@ fn main() -> std::process::ExitCode {
         file_name: "fake",
         make_newer: |path| FakeStore::at(path, Access::Write).make_newer(),
         damage_one_record: |path, id| FakeStore::at(path, Access::Write).damage_record(id),
+        capabilities: Capabilities::EVERYTHING,
+        dress: |session| session,
+        stranger: b"{\"sessions\": [], \"version\": 1}\n",
+        contended_commits: 500,
     })
 }

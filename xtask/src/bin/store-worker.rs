@@ -61,7 +61,7 @@ fn open(url: &str) -> Result<Box<dyn Store>> {
 /// Fills a store with finished records; with none it is a store that had one once.
 fn populate(store: &dyn Store, count: usize) -> Result {
     let mut first = running(0)?;
-    first.revision = block_on(store.commit(Batch::new().insert(first.clone())))?.revision;
+    first.revision = block_on(store.commit(Batch::new().insert(first.clone())))?.revision_of(&first.id);
     block_on(store.commit(Batch::new().remove(&first)))?;
     let numbers: Vec<usize> = (0..count).collect();
     for chunk in numbers.chunks(BATCH) {
@@ -120,9 +120,10 @@ fn life(store: &dyn Store, session: &Session) -> Result<Duration> {
     let started = block_on(store.commit(Batch::new().insert(session.clone())))?;
     let first = began.elapsed();
     let mut session = ended(session.clone());
-    session.revision = started.revision;
+    session.revision = started.revision_of(&session.id);
     let began = Instant::now();
-    session.revision = block_on(store.commit(Batch::new().replace(session.clone())))?.revision;
+    let updated = block_on(store.commit(Batch::new().replace(session.clone())))?;
+    session.revision = updated.revision_of(&session.id);
     let second = began.elapsed();
     block_on(store.commit(Batch::new().remove(&session)))?;
     Ok((first + second) / 2)

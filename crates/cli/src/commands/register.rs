@@ -57,7 +57,7 @@ pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, 
     require_untracked(&session, store.as_ref()).await?;
     let id = session.id.clone();
     let committed = store.commit(Batch::new().insert(session.clone())).await?;
-    session.revision = committed.revision;
+    session.revision = committed.revision_of(&session.id);
     if context.screen.json {
         context.screen.document(&session)?;
     } else {

@@ -25,10 +25,11 @@ pub(super) async fn commit(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), 
         let mut batch = counted(chunk.iter().map(|(case, _)| &**case));
         batch.counters.append(&mut run.take_counters());
         batch = chunk.iter().fold(batch, |batch, (_, settled)| batch.replace(settled.clone()));
-        match run.ground.store.commit(batch).await {
+        match run.ground.store.commit(batch.countable(&run.ground.store.describe().capabilities)).await {
             Ok(committed) => {
                 for (case, settled) in chunk {
-                    case.session = Session { revision: committed.revision, ..settled.clone() };
+                    case.session =
+                        Session { revision: committed.revision_of(&settled.id), ..settled.clone() };
                 }
             }
             Err(StoreError::Conflict { .. } | StoreError::Transition { .. }) => {
@@ -44,8 +45,10 @@ pub(super) async fn commit(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), 
 async fn one_by_one(run: &Run<'_>, chunk: &mut [(&mut Case, Session)]) -> Result<(), RecoverError> {
     for (case, settled) in chunk {
         let batch = counted([&**case].into_iter()).replace(settled.clone());
-        match run.ground.store.commit(batch).await {
-            Ok(committed) => case.session = Session { revision: committed.revision, ..settled.clone() },
+        match run.ground.store.commit(batch.countable(&run.ground.store.describe().capabilities)).await {
+            Ok(committed) => {
+                case.session = Session { revision: committed.revision_of(&settled.id), ..settled.clone() }
+            }
             Err(StoreError::Conflict { .. } | StoreError::Transition { .. }) => case.overtaken = true,
             Err(error) => return Err(error.into()),
         }

@@ -174,7 +174,8 @@ async fn commit_removal(ground: &Ground<'_>, sessions: &[&Session], reason: &str
         batch = batch.count(&format!("pruned.age_days.{age}"), count as u64);
     }
     batch = sessions.iter().fold(batch, |batch, session| batch.remove(session));
-    ground.store.commit(batch).await.map(|_| ())
+    let capabilities = ground.store.describe().capabilities;
+    ground.store.commit(batch.countable(&capabilities)).await.map(|_| ())
 }
 
 /// Drops rescues that are older than their user wants to keep them. Off unless asked for.

@@ -6,13 +6,14 @@ use pollster::block_on;
 use sexton_core::{Batch, Status};
 
 use super::Subject;
+use super::needs::COUNTERS;
 use super::samples::{completed, running, varied};
 use super::site::Site;
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<Subject> = theme!("counters":
-    counters_add_up_across_handles,
-    a_counter_can_be_large,
+    counters_add_up_across_handles: [COUNTERS],
+    a_counter_can_be_large: [COUNTERS],
     the_tally_counts_each_status,
     the_tally_follows_changes_and_removals,
 );

@@ -35,8 +35,10 @@ fn require_survived(site: &Site, acknowledged: u64, context: &str) -> u64 {
             flips == acknowledged || flips == acknowledged + 1,
             "{context}: flip {acknowledged} was acknowledged, the store is at {flips}"
         );
-        let counted = store.counters().get("flips").copied().unwrap_or(0);
-        assert_eq!(counted, flips, "{context}: the counter was not part of its batch");
+        if site.counts() {
+            let counted = store.counters().get("flips").copied().unwrap_or(0);
+            assert_eq!(counted, flips, "{context}: the counter was not part of its batch");
+        }
     }
     flips
 }
@@ -145,9 +147,12 @@ fn i6_many_writers_killed_at_once_leave_a_store_that_goes_on(subject: &Subject) 
         let counters = store.counters();
         let all = store.listing(&Query::all());
         assert!(all.damage.iter().all(|damage| damage.harmless), "{:?}", all.damage);
-        let expected = counters.get("commits").copied().unwrap_or(0) + u64::from(round) + 2;
-        assert_eq!(u64::try_from(all.sessions.len()).expect("a small number"), expected);
-        assert!(expected > acknowledged, "nobody wrote anything");
-        acknowledged = expected;
+        let found = u64::try_from(all.sessions.len()).expect("a small number");
+        if site.counts() {
+            let counted = counters.get("commits").copied().unwrap_or(0);
+            assert_eq!(found, counted + u64::from(round) + 2);
+        }
+        assert!(found > acknowledged, "nobody wrote anything");
+        acknowledged = found;
     }
 }

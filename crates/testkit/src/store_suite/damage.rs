@@ -4,6 +4,7 @@ use pollster::block_on;
 use sexton_core::{Batch, Query, Session, StoreError};
 
 use super::Subject;
+use super::needs::COMMIT_REVISIONS;
 use super::samples::{completed, id, moment, running, varied};
 use super::site::{Handle, Site};
 use crate::trials::{Theme, theme};
@@ -17,7 +18,7 @@ pub(super) const THEME: Theme<Subject> = theme!("damage":
     a_second_repair_does_nothing,
     a_repair_of_a_healthy_store_does_nothing,
     a_check_counts_what_is_whole_and_names_what_is_not,
-    i6_a_repaired_store_goes_on_with_new_revisions,
+    i6_a_repaired_store_goes_on_with_new_revisions: [COMMIT_REVISIONS],
 );
 
 const RECORDS: usize = 20;
@@ -73,7 +74,7 @@ fn i6_a_damaged_store_refuses_to_be_written(subject: &Subject) {
         Batch::new().insert(running(victim.id.as_str())),
         Batch::new().replace(others[0].clone()),
         Batch::new().remove(&others[1]),
-        Batch::new().count("seen", 1),
+        Batch::new().insert(running("another")).count("seen", 1),
     ];
     for batch in batches {
         let error = store.try_commit(batch).expect_err("the store is damaged");

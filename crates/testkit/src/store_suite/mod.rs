@@ -8,13 +8,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use sexton_core::plugin::StoreOptions;
-use sexton_core::{SessionId, Store, StoreError};
+use sexton_core::store::Capabilities;
+use sexton_core::{Session, SessionId, Store, StoreError};
 
 use crate::role;
 use crate::trials::{Theme, run_themes};
 
 mod backups;
 mod batches;
+mod capabilities;
 mod contention;
 mod counters;
 mod crashes;
@@ -26,6 +28,7 @@ mod handles;
 mod listing;
 mod locks;
 mod model;
+mod needs;
 mod newer;
 mod roundtrip;
 mod rules;
@@ -48,10 +51,20 @@ pub struct Subject {
     /// Flips bytes of a store that nobody has open, so that this one record cannot be read and every
     /// other can.
     pub damage_one_record: fn(&Path, &SessionId),
+    /// What it can represent. A case that needs more is replaced by one that asserts the refusal.
+    pub capabilities: Capabilities,
+    /// Gives a sample what every record of this store must have, and another status where its own cannot
+    /// be written at all.
+    pub dress: fn(Session) -> Session,
+    /// The content of a file of another kind that looks most like this one's, and is not.
+    pub stranger: &'static [u8],
+    /// How many commits each of sixteen processes makes: fewer where each rewrites everything.
+    pub contended_commits: usize,
 }
 
 /// What every store is asked, also one that lives in this process alone.
-const WITHIN_ONE_PROCESS: [Theme<Subject>; 11] = [
+const WITHIN_ONE_PROCESS: [Theme<Subject>; 12] = [
+    capabilities::THEME,
     roundtrip::THEME,
     batches::THEME,
     rules::THEME,

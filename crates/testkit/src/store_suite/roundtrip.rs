@@ -3,6 +3,7 @@
 use sexton_core::{Batch, Query};
 
 use super::Subject;
+use super::needs::COMMIT_REVISIONS;
 use super::samples::{completed, id, running};
 use super::site::Site;
 use crate::trials::{Theme, theme};
@@ -13,7 +14,7 @@ pub(super) const THEME: Theme<Subject> = theme!("roundtrip":
     a_removed_record_is_gone_and_its_id_is_free,
     a_record_that_never_was_is_none,
     a_new_store_is_empty,
-    every_commit_has_a_revision_of_its_own,
+    every_commit_has_a_revision_of_its_own: [COMMIT_REVISIONS],
     an_insert_says_nothing_about_its_revision,
 );
 
@@ -30,7 +31,7 @@ fn a_replaced_record_has_its_new_content_and_a_new_revision(subject: &Subject) {
     let store = site.writer();
     let mut session = store.insert(running("a"));
     let first = session.revision;
-    session.ticket = Some("T-1".to_owned());
+    store.mark(&mut session, "T-1");
     let stored = store.replace(session);
     assert_ne!(stored.revision, first);
     assert_eq!(store.require(&id("a")), stored);
@@ -70,7 +71,8 @@ fn every_commit_has_a_revision_of_its_own(subject: &Subject) {
     let mut seen = std::collections::BTreeSet::new();
     for n in 0..20 {
         let batch = Batch::new().insert(completed(&format!("a{n}"))).insert(completed(&format!("b{n}")));
-        let revision = store.commit(batch).revision;
+        let committed = store.commit(batch);
+        let revision = committed.revision_of(&id(&format!("a{n}")));
         assert!(seen.insert(revision), "revision {revision} was given twice");
         for half in ["a", "b"] {
             assert_eq!(store.require(&id(&format!("{half}{n}"))).revision, revision);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sexton_core::session::{Exit, Recovery, Worktree, WorktreeOutcome};
+use sexton_core::store::Capabilities;
 use sexton_core::{Host, OsText, Session, SessionId, Status, Time};
 
 /// A moment that does not move, `seconds` after the first one.
@@ -43,6 +44,38 @@ pub(super) fn completed(text: &str) -> Session {
 pub(super) fn with_status(session: &Session, status: Status) -> Session {
     let finished_at = status.is_finished().then(|| moment(60));
     Session { status, finished_at, ..session.clone() }
+}
+
+/// Writes `mark` into a place of `session` that a store of such capabilities keeps.
+pub(super) fn mark(capabilities: &Capabilities, session: &mut Session, mark: &str) {
+    if capabilities.keeps("ticket") {
+        session.ticket = Some(mark.to_owned());
+    } else if capabilities.keeps("loop.phase") {
+        session.loop_state.get_or_insert_default().phase = Some(mark.to_owned());
+    } else {
+        session.extra.insert("mark".to_owned(), json!(mark));
+    }
+}
+
+/// The mark that `session` has.
+pub(super) fn mark_of(session: &Session) -> Option<&str> {
+    let phase = session.loop_state.as_ref().and_then(|state| state.phase.as_deref());
+    session.ticket.as_deref().or(phase).or_else(|| session.extra.get("mark")?.as_str())
+}
+
+/// Counts one up in a place of `session` that a store of such capabilities keeps.
+pub(super) fn set_number(capabilities: &Capabilities, session: &mut Session, number: u64) {
+    if capabilities.keeps("loop.iteration") {
+        session.loop_state.get_or_insert_default().iteration = Some(number);
+    } else {
+        session.extra.insert("number".to_owned(), json!(number));
+    }
+}
+
+/// The number that `session` has; 0 where it has none yet.
+pub(super) fn number_of(session: &Session) -> u64 {
+    let iteration = session.loop_state.as_ref().and_then(|state| state.iteration);
+    iteration.or_else(|| session.extra.get("number")?.as_u64()).unwrap_or(0)
 }
 
 /// Record number `n` of a varied set: statuses, tickets, names, repositories and ties in time, each with a

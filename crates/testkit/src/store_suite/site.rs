@@ -1,7 +1,6 @@
 //! Where a case takes place: a directory of its own, with the store under test in it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -9,12 +8,13 @@ use std::time::Duration;
 use pollster::block_on;
 use sexton_core::plugin::StoreOptions;
 use sexton_core::store::{
-    Access, Committed, Damage, Durability, Listing, LockGuard, LockName, update_session,
+    Access, Change, Committed, Damage, Durability, Listing, LockGuard, LockName, update_session,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Store, StoreError};
 use tempfile::TempDir;
 
 use super::Subject;
+use super::samples;
 use crate::role::{self, Helper};
 
 /// A directory with a store in it, gone when it is dropped.
@@ -35,6 +35,11 @@ impl Site {
         let store = site.writer();
         sessions.into_iter().for_each(|session| _ = store.insert(session));
         site
+    }
+
+    /// Whether the store keeps counters.
+    pub(super) fn counts(&self) -> bool {
+        self.subject.capabilities.counters
     }
 
     /// The directory that the store lies in.
@@ -81,17 +86,27 @@ impl Site {
         command
     }
 
-    /// Every byte of the store: its files by name. An empty file (a lock) and SQLite's shared-memory
-    /// index hold no record and are left out.
-    pub(super) fn bytes(&self) -> BTreeMap<OsString, Vec<u8>> {
-        let entries = std::fs::read_dir(self.directory()).expect("the directory can be listed");
-        let files =
-            entries.map(|entry| entry.expect("an entry can be read")).filter(|entry| entry.path().is_file());
-        files
-            .filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b"-shm"))
-            .map(|entry| (entry.file_name(), std::fs::read(entry.path()).expect("a file can be read")))
+    /// Every byte of the store: its files, those in directories too, by their path. An empty file (a lock)
+    /// and SQLite's shared-memory index hold no record and are left out.
+    pub(super) fn bytes(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        self.files()
+            .into_iter()
+            .filter(|path| !path.as_os_str().as_encoded_bytes().ends_with(b"-shm"))
+            .map(|path| (path.clone(), std::fs::read(path).expect("a file can be read")))
             .filter(|(_, bytes)| !bytes.is_empty())
             .collect()
+    }
+
+    /// The files of the store, wherever they lie in its directory.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let (mut files, mut directories) = (Vec::new(), vec![self.directory()]);
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).expect("the directory can be listed") {
+                let path = entry.expect("an entry can be read").path();
+                if path.is_dir() { &mut directories } else { &mut files }.push(path);
+            }
+        }
+        files
     }
 
     /// Makes the record of `id` unreadable. Every handle must be closed.
@@ -112,16 +127,52 @@ pub(super) fn open_at(
     access: Access,
     durability: Durability,
 ) -> Result<Handle, StoreError> {
-    (subject.open)(&StoreOptions { path: path.to_owned(), access, durability }).map(Handle)
+    let store = (subject.open)(&StoreOptions { path: path.to_owned(), access, durability })?;
+    Ok(Handle(store, *subject))
 }
 
 /// An open store whose calls are made on the spot: a case reads as a list of sentences.
-pub(super) struct Handle(pub(super) Box<dyn Store>);
+///
+/// What it commits is fitted to the store first, so that one case serves a store that keeps everything and
+/// one that does not: the former gets what the case says, the latter what it can represent of it. What a
+/// store does when it is asked for more is the theme `capabilities`, which goes past this.
+pub(super) struct Handle(pub(super) Box<dyn Store>, pub(super) Subject);
 
 impl Handle {
-    /// Commits, and gives the outcome.
+    /// Commits what the store can represent of `batch`, and gives the outcome.
     pub(super) fn try_commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        block_on(self.0.commit(batch))
+        block_on(self.0.commit(self.fit_batch(batch)))
+    }
+
+    /// `batch` as far as the store can represent it.
+    pub(super) fn fit_batch(&self, mut batch: Batch) -> Batch {
+        for change in &mut batch.changes {
+            if let Change::Insert(session) | Change::Replace(session) = change {
+                **session = self.fit((**session).clone());
+            }
+        }
+        if !self.1.capabilities.counters {
+            batch.counters.clear();
+        }
+        batch
+    }
+
+    /// `session` as far as the store can represent it, with what it needs of every record.
+    pub(super) fn fit(&self, session: Session) -> Session {
+        let revision = session.revision;
+        let dressed = (self.1.dress)(session);
+        let fitted = self.0.fit(&dressed).expect("a sample can be kept in part");
+        Session { revision, ..fitted.session }
+    }
+
+    /// Writes `mark` into a place of `session` that the store keeps.
+    pub(super) fn mark(&self, session: &mut Session, mark: &str) {
+        samples::mark(&self.1.capabilities, session, mark);
+    }
+
+    /// Counts one up in a place of `session` that the store keeps.
+    pub(super) fn count_up(&self, session: &mut Session) {
+        samples::set_number(&self.1.capabilities, session, samples::number_of(session) + 1);
     }
 
     /// Commits what must succeed.
@@ -131,14 +182,16 @@ impl Handle {
 
     /// Commits a new record and gives it as it was stored.
     pub(super) fn insert(&self, session: Session) -> Session {
+        let session = self.fit(session);
         let committed = self.commit(Batch::new().insert(session.clone()));
-        Session { revision: committed.revision, ..session }
+        Session { revision: committed.revision_of(&session.id), ..session }
     }
 
     /// Commits a new content and gives it as it was stored.
     pub(super) fn replace(&self, session: Session) -> Session {
+        let session = self.fit(session);
         let committed = self.commit(Batch::new().replace(session.clone()));
-        Session { revision: committed.revision, ..session }
+        Session { revision: committed.revision_of(&session.id), ..session }
     }
 
     /// Looks for a record.

@@ -11,7 +11,7 @@ use sexton_core::store::{Access, Durability};
 use sexton_core::{Batch, Query, Session};
 
 use super::Subject;
-use super::samples::{completed, id, running};
+use super::samples::{completed, id, number_of, running};
 use super::site::{Handle, open_at};
 use crate::role::{LIMIT, hear, say, wait_for_the_leash};
 
@@ -67,8 +67,7 @@ fn contend(store: &Handle, worker: &str, commits: u64, shared_every: u64) {
         store.commit(Batch::new().insert(completed(&format!("w{worker}-{n}"))).count("commits", 1));
         if (n + 1) % shared_every == 0 {
             store.update(&id("shared"), |session| {
-                let state = session.loop_state.get_or_insert_default();
-                state.iteration = Some(state.iteration.unwrap_or(0) + 1);
+                store.count_up(session);
                 true
             });
         }
@@ -89,18 +88,13 @@ pub(super) fn pair() -> [Session; 2] {
     ["left", "right"].map(running)
 }
 
-/// The number of the flip that `session` was last part of.
-fn flips_of(session: &Session) -> u64 {
-    session.loop_state.as_ref().and_then(|state| state.iteration).unwrap_or(0)
-}
-
 fn flip(store: &Handle, limit: u64) {
     for _ in 0..limit {
         let [left, right] = ["left", "right"].map(|side| store.require(&id(side)));
-        let flip = flips_of(&left) + 1;
+        let flip = number_of(&left) + 1;
         let mut batch = Batch::new().count("flips", 1);
         for mut side in [left, right] {
-            side.loop_state.get_or_insert_default().iteration = Some(flip);
+            store.count_up(&mut side);
             // Enough bytes that a journal has to be compacted while it is being killed.
             side.extra.insert("payload".to_owned(), json!(format!("{flip:08}").repeat(1000)));
             batch = batch.replace(side);
@@ -119,7 +113,7 @@ fn flip(store: &Handle, limit: u64) {
 /// Checks that `sessions` is what some whole number of flips leaves; gives that number, or what is wrong.
 pub(super) fn require_whole(sessions: &[Session]) -> Result<u64, String> {
     let find = |name: &str| sessions.iter().find(|session| session.id.as_str() == name);
-    let side = |name: &str| find(name).map(flips_of).ok_or(format!("half: {name} is missing"));
+    let side = |name: &str| find(name).map(number_of).ok_or(format!("half: {name} is missing"));
     let flips = side("left")?;
     let mut expected = vec!["left".to_owned(), "right".to_owned()];
     for flip in flips.saturating_sub(PAIRS - 1).max(1)..=flips {
