@@ -1,6 +1,7 @@
 //! What the processes of listed sessions do now.
 
 use serde::Serialize;
+use sexton_core::testimony::observe_command;
 use sexton_core::{Host, Liveness, ProcessProbe, Session};
 
 /// What was seen of a session that is recorded as active.
@@ -38,17 +39,17 @@ pub async fn observe(probe: &dyn ProcessProbe, here: &Host, session: &Session) -
     if !session.status.is_active() {
         return None;
     }
-    if session.host != *here {
+    if !session.host.is_here(here) {
         return Some(Observed::Unknown(format!("it runs on {}", session.host.hostname)));
     }
-    let Some(process) = &session.process else {
+    if session.process.is_none() {
         return Some(Observed::Unknown("no process is recorded yet".to_owned()));
-    };
+    }
     if session.probe.as_deref().is_some_and(|taken_by| taken_by != probe.name()) {
         let taken_by = session.probe.as_deref().unwrap_or_default();
         return Some(Observed::Unknown(format!("its identity was taken by the {taken_by} probe")));
     }
-    let seen = match probe.observe(process).await {
+    let seen = match observe_command(probe, session).await?.liveness {
         Liveness::Alive => return Some(Observed::Alive),
         Liveness::Unknown(why) => return Some(Observed::Unknown(why)),
         Liveness::Gone => Observed::Gone,

@@ -18,6 +18,7 @@ pub mod recover;
 pub mod resume;
 pub mod session;
 pub mod store;
+pub mod testimony;
 pub mod text;
 pub mod time;
 pub mod worktree;

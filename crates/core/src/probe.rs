@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::session::Cgroup;
-use crate::{Liveness, ProcessIdentity, Session, SessionId};
+use crate::{Liveness, ProcessIdentity, Session, SessionId, Time};
 
 /// The environment variable that every process of a session inherits. Its value is the session's id.
 pub const COOKIE: &str = "SEXTON_SESSION_ID";
@@ -147,6 +147,8 @@ pub struct ProcessDetails {
     pub command: Vec<std::ffi::OsString>,
     /// Its working directory, where that can be seen.
     pub cwd: Option<PathBuf>,
+    /// When it started, by the clock on the wall and to about a second: that clock may have been set since.
+    pub started_at: Option<Time>,
 }
 
 /// What is known of a session's processes: where a search for its members begins.

@@ -48,6 +48,11 @@ impl Time {
         Time(self.0.saturating_sub(span).unwrap_or(Timestamp::MIN))
     }
 
+    /// The moment `span` after the beginning of 1970, or the last representable one.
+    pub fn since_1970(span: Duration) -> Time {
+        Time(Timestamp::UNIX_EPOCH).saturating_add(span)
+    }
+
     /// The underlying timestamp, for formatting in a time zone.
     pub fn timestamp(self) -> Timestamp {
         self.0

@@ -52,6 +52,10 @@ pub trait WorktreeCleaner: Send + Sync {
     /// What is there now. Changes nothing.
     async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError>;
 
+    /// What [`inspect`](WorktreeCleaner::inspect) would say of a worktree that something else made, once
+    /// it was claimed. Changes nothing.
+    async fn survey(&self, plot: &Plot) -> Result<Inspection, WorktreeError>;
+
     /// Saves everything that exists nowhere else under a ref of the session. The same content again
     /// changes nothing. Where the worktree is gone, what an earlier rescue saved is the answer.
     async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError>;

@@ -4,14 +4,26 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use sexton_core::ProbeError;
+use rustix::time::{ClockId, clock_gettime};
 use sexton_core::probe::ProcessDetails;
+use sexton_core::{ProbeError, Time};
 
 use crate::LinuxProbe;
 use crate::credentials::Credentials;
 use crate::handle::Handle;
 use crate::procfs_dir::is_refusal;
+
+/// When a process began that did so `ticks` after the boot. What the clock on the wall says of the boot
+/// changes when that clock is set.
+fn started_at(ticks: u64) -> Option<Time> {
+    let read = |clock| Duration::try_from(clock_gettime(clock)).ok();
+    let boot = read(ClockId::Realtime)?.checked_sub(read(ClockId::Boottime)?)?;
+    let per_second = procfs::ticks_per_second();
+    let since_boot = Duration::from_millis(ticks.checked_mul(1000)? / per_second);
+    Some(Time::since_1970(boot + since_boot))
+}
 
 impl LinuxProbe {
     pub(crate) fn describe_pid(&self, pid: u32) -> Result<ProcessDetails, ProbeError> {
@@ -29,6 +41,7 @@ impl LinuxProbe {
             parent: (stat.parent != 0).then_some(stat.parent),
             command: self.load_command(pid).map_err(denied)?,
             cwd: self.find_cwd(pid).map_err(denied)?,
+            started_at: started_at(stat.start_ticks),
         };
         // All of it is of the process that the handle holds only if that is still there.
         if handle.has_exited().map_err(denied)? { Err(gone()) } else { Ok(details) }

@@ -50,6 +50,7 @@ impl PortableProbe {
             parent: seen.parent,
             command: seen.command,
             cwd: seen.cwd,
+            started_at: seen.started_at,
         })
     }
 }

@@ -6,10 +6,10 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use sexton_core::{OsText, ProcessIdentity};
+use sexton_core::{OsText, ProcessIdentity, Time};
 use sysinfo::{
     Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, ThreadKind, UpdateKind,
 };
@@ -68,6 +68,7 @@ pub(crate) struct Seen {
     pub(crate) environment: Vec<std::ffi::OsString>,
     pub(crate) command: Vec<std::ffi::OsString>,
     pub(crate) cwd: Option<PathBuf>,
+    pub(crate) started_at: Option<Time>,
     pub(crate) is_kernel_thread: bool,
     pub(crate) is_stopped: bool,
     pub(crate) is_stuck: bool,
@@ -136,6 +137,9 @@ fn seen(here: &Vantage, process: &Process) -> Seen {
         environment: process.environ().to_vec(),
         command: process.cmd().to_vec(),
         cwd: process.cwd().map(PathBuf::from),
+        started_at: Some(process.start_time())
+            .filter(|seconds| *seconds != 0)
+            .map(|seconds| Time::since_1970(Duration::from_secs(seconds))),
         is_kernel_thread: process.thread_kind() == Some(ThreadKind::Kernel),
         is_stopped: process.status() == ProcessStatus::Stop,
         is_stuck: process.status() == ProcessStatus::UninterruptibleDiskSleep,

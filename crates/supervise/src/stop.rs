@@ -8,6 +8,7 @@ use sexton_core::ending::{claim_ending, record_outcome};
 use sexton_core::probe::{EndPolicy, Ended, Group, Survivor, lineage};
 use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
 use sexton_core::store::update_session;
+use sexton_core::testimony::observe_command;
 use sexton_core::{
     Liveness, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
 };
@@ -73,7 +74,11 @@ pub async fn stop_sessions(
     let claimed = claim_ending(store, ids, &ending, &BTreeMap::new()).await?;
     let (ended, active): (Vec<_>, Vec<_>) =
         claimed.into_iter().partition(|session| !session.status.is_active());
-    let groups: Vec<_> = active.iter().map(Group::of).collect();
+    let mut groups: Vec<_> = active.iter().map(Group::of).collect();
+    for (group, session) in groups.iter_mut().zip(&active) {
+        // Another tool's record may say too little to prove anybody by; what was seen now says more.
+        group.process = observe_command(probe, session).await.map(|seen| seen.identity);
+    }
     let me = lineage(probe, std::process::id()).await?;
     let reports =
         if groups.is_empty() { Vec::new() } else { probe.terminate(&groups, &policy.sparing(&me)).await? };
@@ -130,8 +135,9 @@ fn wait_for_shims(probe: &dyn ProcessProbe, sessions: &[Session], reports: &[End
 
 /// The command, where nobody can say that it is gone: then no end is recorded.
 async fn not_proved_gone(probe: &dyn ProcessProbe, session: &Session) -> Option<Survivor> {
-    let identity = session.process.clone()?;
-    let why = match probe.observe(&identity).await {
+    let seen = observe_command(probe, session).await?;
+    let identity = seen.identity;
+    let why = match seen.liveness {
         Liveness::Gone | Liveness::Reused => return None,
         Liveness::Alive => "it could not be ended".to_owned(),
         Liveness::Unknown(why) => format!("nobody can tell whether it is gone: {why}"),

@@ -242,6 +242,7 @@ impl ProcessProbe for FakeProbe {
             parent: entry.process.parent,
             command: entry.process.command.clone(),
             cwd: entry.process.cwd.clone(),
+            started_at: entry.process.started_at,
         })
     }
 

@@ -35,6 +35,7 @@ const FORMAT: u64 = 1;
 pub struct FakeStore {
     path: PathBuf,
     access: Access,
+    capabilities: Capabilities,
     world: Arc<Mutex<World>>,
     locks: Locks,
     dialect: &'static Dialect,
@@ -71,6 +72,7 @@ impl FakeStore {
         FakeStore {
             path: PathBuf::from("/nowhere/fake-store"),
             access: Access::Write,
+            capabilities: Capabilities::EVERYTHING,
             world: Arc::default(),
             locks: Locks::default(),
             dialect: &Dialect::SEXTON,
@@ -80,7 +82,8 @@ impl FakeStore {
     /// The store that goes by `path` in this process.
     pub fn at(path: &Path, access: Access) -> FakeStore {
         let (world, locks) = world::find_or_make(path);
-        FakeStore { path: path.to_owned(), access, world, locks, dialect: &Dialect::SEXTON }
+        let capabilities = Capabilities::EVERYTHING;
+        FakeStore { path: path.to_owned(), access, capabilities, world, locks, dialect: &Dialect::SEXTON }
     }
 
     /// The same records in a store that speaks of loops as another tool does.
@@ -93,6 +96,13 @@ impl FakeStore {
     #[must_use]
     pub fn for_reading(&self) -> FakeStore {
         FakeStore { access: Access::Read, ..self.clone() }
+    }
+
+    /// The same records, of another tool: the worktrees that they name carry no mark.
+    #[must_use]
+    pub fn of_another_tool(&self) -> FakeStore {
+        let capabilities = Capabilities { marks: false, ..self.capabilities };
+        FakeStore { capabilities, ..self.clone() }
     }
 
     /// Makes the next commit that would have been made fail with an I/O error.
@@ -153,7 +163,7 @@ impl Store for FakeStore {
             backend: "fake",
             path: self.path.clone(),
             uuid: self.world().uuid.clone(),
-            capabilities: Capabilities::EVERYTHING,
+            capabilities: self.capabilities,
         }
     }
 

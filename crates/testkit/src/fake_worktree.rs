@@ -43,6 +43,8 @@ type Files = BTreeMap<String, String>;
 
 struct Worktree {
     plot: Plot,
+    /// Whether the plot's session has put its mark on it.
+    marked: bool,
     made_at: Time,
     files: Files,
     own_commits: usize,
@@ -57,7 +59,7 @@ struct Saved {
 
 impl Worktree {
     fn empty(plot: &Plot, made_at: Time) -> Worktree {
-        Worktree { plot: plot.clone(), made_at, files: Files::new(), own_commits: 0 }
+        Worktree { plot: plot.clone(), marked: true, made_at, files: Files::new(), own_commits: 0 }
     }
 
     fn has_work(&self) -> bool {
@@ -74,6 +76,12 @@ impl FakeCleaner {
     /// Puts a worktree at `plot`, as an earlier `create` had left it.
     pub fn place(&self, plot: &Plot, made_at: Time) {
         self.yard().worktrees.insert(plot.path.clone(), Worktree::empty(plot, made_at));
+    }
+
+    /// Puts a worktree at `plot` that something else made: nobody's mark is on it.
+    pub fn place_unmarked(&self, plot: &Plot, made_at: Time) {
+        let worktree = Worktree { marked: false, ..Worktree::empty(plot, made_at) };
+        self.yard().worktrees.insert(plot.path.clone(), worktree);
     }
 
     /// Writes a file into a worktree.
@@ -156,6 +164,9 @@ impl Yard {
     fn find(&self, plot: &Plot) -> Result<Option<&Worktree>, WorktreeError> {
         require_inside(plot)?;
         let Some(worktree) = self.worktrees.get(&plot.path) else { return Ok(None) };
+        if !worktree.marked {
+            return Err(not_ours(plot, "it has no mark"));
+        }
         if worktree.plot == *plot {
             return Ok(Some(worktree));
         }
@@ -219,11 +230,15 @@ impl WorktreeCleaner for FakeCleaner {
     }
 
     async fn claim(&self, plot: &Plot, now: Time) -> Result<(), WorktreeError> {
+        require_inside(plot)?;
         let mut yard = self.yard();
-        if yard.find(plot)?.is_none() {
-            yard.worktrees.insert(plot.path.clone(), Worktree::empty(plot, now));
+        if let Some(worktree) = yard.worktrees.get_mut(&plot.path).filter(|worktree| !worktree.marked) {
+            (worktree.plot, worktree.marked, worktree.made_at) = (plot.clone(), true, now);
         }
-        Ok(())
+        match yard.find(plot)? {
+            Some(_) => Ok(()),
+            None => Err(not_ours(plot, "there is no worktree")),
+        }
     }
 
     async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
@@ -235,6 +250,19 @@ impl WorktreeCleaner for FakeCleaner {
             }
             Err(foreign) => Inspection::Foreign(foreign.to_string()),
         })
+    }
+
+    async fn survey(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
+        let unmarked = |yard: &Yard| {
+            let worktree = yard.worktrees.get(&plot.path).filter(|worktree| !worktree.marked)?;
+            Some(Inspection::Present { dirty: !worktree.files.is_empty(), own_commits: worktree.own_commits })
+        };
+        require_inside(plot)?;
+        let found = unmarked(&self.yard());
+        match found {
+            Some(present) => Ok(present),
+            None => self.inspect(plot).await,
+        }
     }
 
     async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError> {
@@ -300,7 +328,9 @@ impl WorktreeCleaner for FakeCleaner {
 
     async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError> {
         let yard = self.yard();
-        let ours = |worktree: &&Worktree| worktree.plot.root == root && worktree.plot.store == store;
+        let ours = |worktree: &&Worktree| {
+            worktree.marked && worktree.plot.root == root && worktree.plot.store == store
+        };
         let marked = |worktree: &Worktree| Marked { plot: worktree.plot.clone(), made_at: worktree.made_at };
         Ok(yard.worktrees.values().filter(ours).map(marked).collect())
     }

@@ -10,7 +10,16 @@ use crate::site::{self, Found, Site};
 
 /// Looks at a plot, as far as it must to tell whether anything in it exists nowhere else.
 pub(crate) fn inspect(plot: &Plot, rescue_ignored: bool) -> Result<Inspection, WorktreeError> {
-    match site::find(plot)? {
+    describe(site::find(plot)?, rescue_ignored)
+}
+
+/// Looks at a plot as if what something else made there had been claimed.
+pub(crate) fn survey(plot: &Plot, rescue_ignored: bool) -> Result<Inspection, WorktreeError> {
+    describe(site::find_claimable(plot)?, rescue_ignored)
+}
+
+fn describe(found: Found, rescue_ignored: bool) -> Result<Inspection, WorktreeError> {
+    match found {
         Found::Absent => Ok(Inspection::Absent),
         Found::Foreign(why) => Ok(Inspection::Foreign(why)),
         Found::Ours(site) => Ok(Inspection::Present {

@@ -99,6 +99,10 @@ impl WorktreeCleaner for GitCleaner {
         inspect::inspect(plot, self.options.rescue_ignored)
     }
 
+    async fn survey(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
+        inspect::survey(plot, self.options.rescue_ignored)
+    }
+
     async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError> {
         let _lock = Yard::lock_in(&plot.root, &plot.session)?;
         match site::find_ours(plot)? {

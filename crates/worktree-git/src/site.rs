@@ -7,11 +7,12 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sexton_core::WorktreeError;
 use sexton_core::worktree::Plot;
+use sexton_core::{Time, WorktreeError};
 
 use crate::entry;
 use crate::fault::{failed, not_ours};
@@ -74,11 +75,21 @@ pub(crate) enum Found {
 
 /// Looks at a plot.
 pub(crate) fn find(plot: &Plot) -> Result<Found, WorktreeError> {
+    look(plot, None)
+}
+
+/// Looks at a plot, and takes a worktree without any mark for one that was claimed.
+pub(crate) fn find_claimable(plot: &Plot) -> Result<Found, WorktreeError> {
+    // The time is in the mark that a claim writes; this one is not written.
+    look(plot, Some(Mark::of_claimed(plot, Time::since_1970(Duration::ZERO))))
+}
+
+fn look(plot: &Plot, instead: Option<Mark>) -> Result<Found, WorktreeError> {
     let name = require_name(plot)?;
     let yard = Yard::find(&plot.root)?;
     let lies = yard.as_ref().map_or(Ok(Lies::Nothing), |yard| yard.look(name))?;
     match lies {
-        Lies::Directory(dir) => judge_directory(plot, dir),
+        Lies::Directory(dir) => judge_directory(plot, dir, instead),
         Lies::Other(what) => Ok(Found::Foreign(format!("it is {what}"))),
         Lies::Nothing => find_without_directory(plot, yard.as_ref()),
     }
@@ -107,13 +118,13 @@ pub(crate) fn require_name(plot: &Plot) -> Result<&OsStr, WorktreeError> {
 }
 
 /// There is a directory: whose its `.git` file and the mark say it is.
-fn judge_directory(plot: &Plot, dir: OwnedFd) -> Result<Found, WorktreeError> {
+fn judge_directory(plot: &Plot, dir: OwnedFd, instead: Option<Mark>) -> Result<Found, WorktreeError> {
     let admin = match find_registration(plot, dir.as_fd())? {
         Ok(admin) => admin,
         Err(why) => return Ok(Found::Foreign(why)),
     };
     let workdir = Workdir { path: plot.path.clone(), trashed: None, dir };
-    judge_entry(plot, admin, Some(workdir))
+    judge_entry(plot, admin, Some(workdir), instead)
 }
 
 /// The admin entry of the directory at a plot, or why there is none.
@@ -163,15 +174,20 @@ fn find_without_directory(plot: &Plot, yard: Option<&Yard>) -> Result<Found, Wor
         _ => {}
     }
     let workdir = yard.map_or(Ok(None), |yard| find_in_trash(plot, yard, &admin))?;
-    judge_entry(plot, admin, workdir)
+    judge_entry(plot, admin, workdir, None)
 }
 
-/// What the mark of an entry says.
-fn judge_entry(plot: &Plot, admin: PathBuf, workdir: Option<Workdir>) -> Result<Found, WorktreeError> {
-    let mark = match mark::load(&admin)? {
-        Reading::Mark(mark) => mark,
-        Reading::None => return Ok(Found::Foreign("it has no mark".to_owned())),
-        Reading::Unreadable(why) => return Ok(Found::Foreign(why)),
+/// What the mark of an entry says; `instead` is taken where it has none.
+fn judge_entry(
+    plot: &Plot,
+    admin: PathBuf,
+    workdir: Option<Workdir>,
+    instead: Option<Mark>,
+) -> Result<Found, WorktreeError> {
+    let mark = match (mark::load(&admin)?, instead) {
+        (Reading::Mark(mark), _) | (Reading::None, Some(mark)) => mark,
+        (Reading::None, None) => return Ok(Found::Foreign("it has no mark".to_owned())),
+        (Reading::Unreadable(why), _) => return Ok(Found::Foreign(why)),
     };
     if let Err(why) = mark.require(plot) {
         return Ok(Found::Foreign(why));

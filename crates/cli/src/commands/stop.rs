@@ -59,12 +59,12 @@ async fn chosen(args: &StopArgs, store: &dyn Store) -> Result<Vec<SessionId>, Fa
     if args.all {
         let here = this_host();
         let active = store.list(&Query::active()).await?.sessions.into_iter();
-        return Ok(active.filter(|session| session.host == here).map(|session| session.id).collect());
+        return Ok(active.filter(|session| session.host.is_here(&here)).map(|session| session.id).collect());
     }
     let mut ids = Vec::new();
     for name in &args.sessions {
         let session = find_session(store, name).await?;
-        if session.status.is_active() && session.host != this_host() {
+        if session.status.is_active() && !session.host.is_here(&this_host()) {
             let (id, host) = (&session.id, &session.host.hostname);
             return Err(Failure::new(format!("session {id} runs on another host ({host})"))
                 .hint(format!("stop it there: ssh {host} sexton stop {id}")));

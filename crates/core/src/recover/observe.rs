@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::ground::{Ground, Phase, Progress, RecoverError};
+use crate::testimony::{observe_command, observe_dispatcher};
 use crate::{Liveness, ProcessIdentity, Query, Session};
 
 /// What was seen of one session.
@@ -21,6 +22,8 @@ pub struct Sighting {
     pub rebooted: bool,
     /// What became of its command; `None` where none was recorded.
     pub process: Option<Liveness>,
+    /// Who its command is. More than the record says, where another tool wrote down no more than a number.
+    pub identity: Option<ProcessIdentity>,
     /// What became of its supervisor.
     pub supervisor: Option<Liveness>,
     /// Whether that is alive but stopped, so that it will not go on by itself.
@@ -82,12 +85,13 @@ pub(super) async fn sight(ground: &Ground<'_>, session: Session) -> Result<Sight
 }
 
 async fn look(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> Sighting {
-    let ours = session.host == *ground.host;
+    let ours = session.host.is_here(ground.host);
     let mut sighting = Sighting {
         ours,
         exit_waits: false,
         rebooted: ours && is_of_another_boot(&session, here),
         process: None,
+        identity: None,
         supervisor: None,
         supervisor_stopped: false,
         owner: None,
@@ -97,10 +101,15 @@ async fn look(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> 
         return sighting;
     }
     // The command before its supervisor: one that was seen alive is not judged by what came after.
-    sighting.process = observed(ground, sighting.session.process.as_ref()).await;
+    let command = observe_command(ground.probe, &sighting.session).await;
+    (sighting.process, sighting.identity) =
+        command.map_or((None, None), |seen| (Some(seen.liveness), Some(seen.identity)));
     sighting.supervisor = observed(ground, sighting.session.supervisor.as_ref()).await;
     if sighting.process == Some(Liveness::Alive) {
-        sighting.owner = observed(ground, sighting.session.owner.as_ref()).await;
+        sighting.owner = match (&sighting.session.owner, &sighting.identity) {
+            (None, Some(identity)) => observe_dispatcher(ground.probe, &sighting.session, identity).await,
+            (owner, _) => observed(ground, owner.as_ref()).await,
+        };
     } else if let Some((supervisor, Liveness::Alive)) =
         sighting.session.supervisor.as_ref().zip(sighting.supervisor.clone())
     {

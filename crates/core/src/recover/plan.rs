@@ -209,7 +209,7 @@ impl Judged<'_> {
         }
         let evidence = owner_is_gone(session);
         let Some(adoption) = &policy.adopt else {
-            let group = Group { process: session.process.clone(), ..self.rest() };
+            let group = Group { process: self.seen.identity.clone(), ..self.rest() };
             return self.orphan(Cause::OwnerDead, evidence, Some(group));
         };
         if find_ending(session, self.now).is_some() {
@@ -232,7 +232,7 @@ impl Judged<'_> {
                 }
             }
             let alive = self.seen.process == Some(Liveness::Alive);
-            let process = session.process.clone().filter(|_| alive);
+            let process = self.seen.identity.clone().filter(|_| alive);
             steps.push(Step::End(Box::new(Group { process, ..self.rest() })));
         }
         if session.worktree.is_some() {

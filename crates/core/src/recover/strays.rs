@@ -1,6 +1,9 @@
 //! Strays: worktrees, files and control groups with this store's mark and no record, old enough to be
 //! nobody's, with no process that carries their cookie. Worktrees are saved and removed like any other.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use super::act::Run;
 use super::ground::RecoverError;
 use super::report::{Outcome, SessionReport};
@@ -8,7 +11,7 @@ use super::yard::{clean_plot, yards};
 use crate::probe::Group;
 use crate::session::WorktreeOutcome;
 use crate::worktree::Marked;
-use crate::{SessionId, Status, Time, WorktreeCleaner};
+use crate::{Query, Session, SessionId, Status, Time, WorktreeCleaner};
 
 /// Saves and removes the strays of this store. Touches none where the store may have forgotten sessions.
 pub(super) async fn clear(run: &mut Run<'_>) -> Result<(), RecoverError> {
@@ -24,11 +27,13 @@ pub(super) async fn clear(run: &mut Run<'_>) -> Result<(), RecoverError> {
         .map_err(RecoverError::premises("cannot tell whether the store is complete"))?;
     let known = |made_at: Time| complete_since.is_none_or(|since| made_at > since);
     if let Some(cleaner) = run.ground.cleaner {
+        let in_use = paths_in_use(run).await?;
         for root in yards(run).await? {
             // A yard that cannot be read holds nothing that could be judged.
             let Ok(marked) = cleaner.marked(&root, &store).await else { continue };
             for marked in marked {
-                if known(marked.made_at) && is_stray(run, &marked.plot.session, marked.made_at).await? {
+                let free = known(marked.made_at) && !in_use.contains(&marked.plot.path);
+                if free && is_stray(run, &marked.plot.session, marked.made_at).await? {
                     clear_worktree(run, cleaner, marked).await;
                 }
             }
@@ -42,6 +47,14 @@ pub(super) async fn clear(run: &mut Run<'_>) -> Result<(), RecoverError> {
         }
     }
     Ok(())
+}
+
+/// The worktrees that sessions work in. Another tool may have given one that was ours to clear to its next
+/// session, whose mark is not on it.
+async fn paths_in_use(run: &Run<'_>) -> Result<BTreeSet<PathBuf>, RecoverError> {
+    let active = run.ground.store.list(&Query::active()).await?.sessions.into_iter();
+    let path = |session: Session| Some(session.worktree?.path.as_path().to_owned());
+    Ok(active.filter_map(path).collect())
 }
 
 async fn is_stray(run: &Run<'_>, session: &SessionId, made_at: Time) -> Result<bool, RecoverError> {

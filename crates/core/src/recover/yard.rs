@@ -1,6 +1,6 @@
 //! The worktrees of orphans: saved, then removed, several at a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use super::plan::Step;
 use super::report::seconds;
 use crate::session::WorktreeOutcome;
 use crate::worktree::{self, Inspection, Plot, Removal};
-use crate::{Session, Time, WorktreeCleaner, WorktreeError};
+use crate::{Session, SessionId, Time, WorktreeCleaner, WorktreeError};
 
 /// What became of one worktree.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,8 +28,10 @@ pub(super) struct Cleaned {
 
 /// Saves and removes the worktree of every case that has come so far.
 pub(super) fn clean(run: &mut Run<'_>, cases: &mut [Case]) {
-    let wanting: Vec<_> =
-        cases.iter_mut().filter(|case| case.goes_on() && case.wants(|step| *step == Step::Rescue)).collect();
+    let wants = |case: &Case| case.goes_on() && case.wants(|step| *step == Step::Rescue);
+    let in_use: BTreeMap<PathBuf, SessionId> =
+        cases.iter().filter(|case| !wants(case)).filter_map(path_in_use).collect();
+    let wanting: Vec<_> = cases.iter_mut().filter(|case| wants(case)).collect();
     if wanting.is_empty() {
         return;
     }
@@ -43,6 +45,11 @@ pub(super) fn clean(run: &mut Run<'_>, cases: &mut [Case]) {
             let cleaned = if case.inside {
                 // Whoever recovers lives in it: the next recovery can remove it.
                 Cleaned { outcome: Some(WorktreeOutcome::Pending), ..Cleaned::default() }
+            } else if let Some(user) =
+                case.session.worktree.as_ref().and_then(|worktree| in_use.get(worktree.path.as_path()))
+            {
+                // Another tool gives the worktree of a ticket to every attempt at it.
+                kept(format!("session {user} is in it"))
             } else {
                 pollster::block_on(clean_one(run.ground, run.store.as_deref(), &case.session, began))
             };
@@ -72,10 +79,32 @@ pub(super) async fn clean_one(
     let Some(cleaner) = ground.cleaner else {
         return Cleaned { outcome: Some(WorktreeOutcome::Pending), ..Cleaned::default() };
     };
-    let Some(plot) = store.and_then(|store| Plot::of(session, store)) else {
+    let Some(mut plot) = store.and_then(|store| Plot::of(session, store)) else {
         return kept("Sexton did not make it".to_owned());
     };
+    if !ground.store.describe().capabilities.marks
+        && let Err(error) = claim(cleaner, &mut plot, now).await
+    {
+        return refused(&error);
+    }
     clean_plot(ground, cleaner, &plot, now).await
+}
+
+/// The worktree of a session that goes on, or that nobody can judge, and whose it is.
+fn path_in_use(case: &Case) -> Option<(PathBuf, SessionId)> {
+    let worktree = case.session.worktree.as_ref().filter(|_| case.session.status.is_active())?;
+    Some((worktree.path.as_path().to_owned(), case.session.id.clone()))
+}
+
+/// Puts the session's mark on a worktree that another tool made, so that everything which is done to it
+/// is done under the same rules as to one of ours. Only a worktree that git has registered for this very
+/// repository, directly inside the yard, can be marked.
+async fn claim(cleaner: &dyn WorktreeCleaner, plot: &mut Plot, now: Time) -> Result<(), WorktreeError> {
+    plot.repo = cleaner.find_repository(&plot.repo).await?;
+    match cleaner.inspect(plot).await? {
+        Inspection::Absent | Inspection::Present { .. } => Ok(()),
+        Inspection::Foreign(_) => cleaner.claim(plot, now).await,
+    }
 }
 
 /// Saves and removes what is at `plot`.
@@ -137,7 +166,10 @@ pub(super) async fn foresee(run: &Run<'_>, cases: &mut [Case]) {
             case.worktree = Some(WorktreeOutcome::Kept);
             continue;
         };
-        match cleaner.inspect(&plot).await {
+        let marks = run.ground.store.describe().capabilities.marks;
+        let inspection =
+            if marks { cleaner.inspect(&plot).await } else { survey(cleaner, plot.clone()).await };
+        match inspection {
             Ok(Inspection::Absent) => case.worktree = Some(WorktreeOutcome::Removed),
             Ok(Inspection::Present { dirty, own_commits }) => {
                 case.worktree = Some(WorktreeOutcome::Removed);
@@ -155,6 +187,12 @@ pub(super) async fn foresee(run: &Run<'_>, cases: &mut [Case]) {
             }
         }
     }
+}
+
+/// What would be at a plot once it was claimed.
+async fn survey(cleaner: &dyn WorktreeCleaner, mut plot: Plot) -> Result<Inspection, WorktreeError> {
+    plot.repo = cleaner.find_repository(&plot.repo).await?;
+    cleaner.survey(&plot).await
 }
 
 /// Deletes what lies in the trash of every yard that this store uses, also what a killed run left there.

@@ -29,6 +29,9 @@ pub struct Capabilities {
     pub starts: bool,
     /// What a record's revision is.
     pub revisions: Revisions,
+    /// Whether the worktrees that its records name carry our mark. Where not, another tool made them, and
+    /// recovery claims one before it touches it.
+    pub marks: bool,
 }
 
 /// Fields of a record, named as in its JSON; those inside another with a dot: `ticket`, `worktree.path`.
@@ -94,6 +97,7 @@ impl Capabilities {
         counters: true,
         starts: true,
         revisions: Revisions::Commits,
+        marks: true,
     };
 
     /// Whether whatever `field` says is kept.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use sexton_core::{Liveness, ProcessIdentity, SessionId};
+use sexton_core::{Liveness, ProcessIdentity, SessionId, Time};
 
 use super::SIGKILL;
 
@@ -19,6 +19,7 @@ pub struct FakeProcess {
     pub(super) kernel_thread: bool,
     pub(super) stopped: bool,
     pub(super) command: Vec<OsString>,
+    pub(super) started_at: Option<Time>,
     ignored: BTreeSet<i32>,
     unkillable: bool,
     heir: Option<Box<FakeProcess>>,
@@ -53,6 +54,13 @@ impl FakeProcess {
     #[must_use]
     pub fn running(mut self, command: &[&str]) -> FakeProcess {
         self.command = command.iter().map(OsString::from).collect();
+        self
+    }
+
+    /// A process that started at this time.
+    #[must_use]
+    pub fn started_at(mut self, time: Time) -> FakeProcess {
+        self.started_at = Some(time);
         self
     }
 

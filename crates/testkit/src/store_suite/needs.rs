@@ -21,6 +21,8 @@ pub(super) const REPOSITORIES: Need<Subject> = field("worktree.repo");
 pub(super) const PENDING_WORKTREES: Need<Subject> = field("recovery.worktree");
 /// Sessions have commands.
 pub(super) const COMMANDS: Need<Subject> = field("command");
+/// Sessions carry loops.
+pub(super) const LOOPS: Need<Subject> = field("loop");
 /// Fields that nobody knows are kept.
 pub(super) const UNKNOWN_FIELDS: Need<Subject> = field(UNKNOWN);
 

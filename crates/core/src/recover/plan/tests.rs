@@ -50,6 +50,7 @@ fn running() -> Sighting {
         exit_waits: false,
         rebooted: false,
         process: Some(Liveness::Alive),
+        identity: Some(ProcessIdentity::of_pid(100)),
         supervisor: Some(Liveness::Alive),
         supervisor_stopped: false,
         owner: Some(Liveness::Alive),

@@ -1,0 +1,211 @@
+//! Recovery of sessions that another tool recorded: a number for a process, a worktree without a mark.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use pollster::block_on;
+use sexton_core::recover::{Ground, Outcome, Policy, Report, Retention, Silent, recover};
+use sexton_core::session::{Worktree, WorktreeOutcome};
+use sexton_core::worktree::Plot;
+use sexton_core::{Batch, Host, OsText, ProcessIdentity, Session, SessionId, Status, Store, Time};
+use sexton_testkit::{FakeCleaner, FakePremises, FakeProbe, FakeProcess, FakeStore};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn now() -> Time {
+    "2026-03-01T00:00:00Z".parse().unwrap()
+}
+
+fn policy() -> Policy {
+    Policy {
+        min_age: Duration::ZERO,
+        stop_grace: Duration::from_secs(5),
+        kill_wait: Duration::from_secs(5),
+        stale: DAY * 30,
+        stray_age: DAY,
+        retention: Retention { ttl: DAY * 7, keep: 1000, rescue_ttl: None },
+        adopt: None,
+        backup: true,
+        dry_run: false,
+    }
+}
+
+/// A machine with a project of another tool at `/project`.
+struct Project {
+    store: FakeStore,
+    probe: FakeProbe,
+    cleaner: FakeCleaner,
+    premises: FakePremises,
+    me: ProcessIdentity,
+    /// What inherits orphans.
+    reaper: ProcessIdentity,
+}
+
+impl Project {
+    fn new() -> Project {
+        let probe = FakeProbe::new();
+        let reaper = probe.start(FakeProcess::new().in_directory("/"));
+        let me = probe.start(FakeProcess::new().running(&["sexton", "recover"]));
+        let store = FakeStore::new().of_another_tool();
+        Project { store, probe, cleaner: FakeCleaner::new(), premises: FakePremises::new(), me, reaper }
+    }
+
+    fn recover(&self, policy: &Policy) -> Report {
+        let host = Host { machine_id: "m".into(), hostname: "yard".into() };
+        let ground = Ground {
+            store: &self.store,
+            probe: &self.probe,
+            cleaner: Some(&self.cleaner),
+            premises: &self.premises,
+            host: &host,
+            me: self.me.pid,
+            clock: now,
+        };
+        block_on(recover(&ground, policy, &Silent)).unwrap()
+    }
+
+    /// The agent of a ticket, with this parent.
+    fn agent(&self, ticket: &str, parent: &ProcessIdentity) -> ProcessIdentity {
+        let agent = FakeProcess::new().running(&["pi", "-p", ticket]).in_directory(path(ticket));
+        self.probe.start(agent.child_of(parent).started_at(now().saturating_sub(DAY)))
+    }
+
+    /// Records what the other tool would: a pid, and perhaps ticks.
+    fn record(&self, id: &str, ticket: &str, pid: u32, start_ticks: Option<u64>) -> Session {
+        let id: SessionId = id.parse().unwrap();
+        let mut session = Session::new(id, Host::unnamed(), now().saturating_sub(DAY));
+        session.status = Status::Running;
+        session.started_at = Some(session.created_at);
+        let exe = Some(OsText::from("pi"));
+        session.process = Some(ProcessIdentity { start_ticks, exe, ..ProcessIdentity::of_pid(pid) });
+        session.worktree = Some(Worktree {
+            path: path(ticket).into(),
+            root: Some(OsText::from("/project/.tf/ralph/worktrees")),
+            repo: Some(OsText::from("/project")),
+            branch: None,
+            base: None,
+            extra: serde_json::Map::new(),
+        });
+        block_on(self.store.commit(Batch::new().insert(session.clone()))).unwrap();
+        session
+    }
+
+    /// Puts a worktree with a note that nobody committed where `session` says.
+    fn plant(&self, session: &Session) {
+        let plot = Plot::of(session, &self.store.describe().uuid.unwrap()).unwrap();
+        self.cleaner.place_unmarked(&plot, session.created_at);
+        self.cleaner.write(&plot.path, "note", "work");
+    }
+
+    fn status(&self, session: &Session) -> Status {
+        block_on(self.store.load(&session.id)).unwrap().unwrap().status
+    }
+
+    fn rescued(&self, session: &Session) -> bool {
+        self.cleaner.find_rescued(Path::new("/project"), &session.id).is_some()
+    }
+}
+
+fn path(ticket: &str) -> std::path::PathBuf {
+    Path::new("/project/.tf/ralph/worktrees").join(ticket)
+}
+
+#[test]
+fn i7_a_living_orphan_is_ended_its_work_saved_and_then_nothing_is_left_to_do() {
+    for with_ticks in [true, false] {
+        let project = Project::new();
+        let agent = project.agent("T-1", &project.reaper);
+        let ticks = agent.start_ticks.filter(|_| with_ticks);
+        let session = project.record("s1", "T-1", agent.pid, ticks);
+        project.plant(&session);
+        let dry = project.recover(&Policy { dry_run: true, ..policy() });
+        assert_eq!((dry.orphans, dry.sessions[0].worktree), (1, Some(WorktreeOutcome::Removed)), "{dry:?}");
+        assert!(project.probe.is_alive(&agent) && project.cleaner.exists(&path("T-1")), "a look changed it");
+        let report = project.recover(&policy());
+        assert_eq!((report.orphans, report.ended, report.failed), (1, 1, 0), "{report:?}");
+        assert!(!project.probe.is_alive(&agent));
+        assert_eq!(project.status(&session), Status::Orphaned);
+        assert!(!project.cleaner.exists(&path("T-1")) && project.rescued(&session));
+        let again = project.recover(&policy());
+        assert_eq!((again.scanned, again.failed), (0, 0), "{again:?}");
+        assert_eq!(again.backup, None, "nothing was to be changed");
+    }
+}
+
+#[test]
+fn a_session_whose_dispatcher_lives_is_left_alone() {
+    let project = Project::new();
+    let dispatcher = project.probe.start(FakeProcess::new().in_directory("/project"));
+    let agent = project.agent("T-1", &dispatcher);
+    let session = project.record("s1", "T-1", agent.pid, agent.start_ticks);
+    project.plant(&session);
+    let report = project.recover(&policy());
+    assert_eq!((report.left_alone, report.orphans), (1, 0), "{report:?}");
+    assert!(project.probe.is_alive(&agent) && project.cleaner.exists(&path("T-1")));
+}
+
+#[test]
+fn i2_a_process_that_only_has_the_number_is_never_signalled() {
+    let project = Project::new();
+    let stranger = FakeProcess::new().running(&["vim"]).in_directory("/home").child_of(&project.reaper);
+    let stranger = project.probe.start(stranger.started_at(now()));
+    let by_number = project.record("s1", "T-1", stranger.pid, None);
+    let by_ticks = project.record("s2", "T-2", stranger.pid, stranger.start_ticks.map(|ticks| ticks + 1));
+    let report = project.recover(&policy());
+    assert_eq!((report.orphans, report.ended), (2, 0), "{report:?}");
+    assert!(report.sessions.iter().all(|session| session.cause == "pid_reused"), "{report:?}");
+    assert!(project.probe.is_alive(&stranger));
+    assert_eq!([&by_number, &by_ticks].map(|session| project.status(session)), [Status::Orphaned; 2]);
+}
+
+#[test]
+fn i2_a_number_with_only_part_of_the_evidence_is_unknown_and_nothing_is_touched() {
+    let project = Project::new();
+    let shell = FakeProcess::new().running(&["bash"]).in_directory(path("T-1")).child_of(&project.reaper);
+    let shell = project.probe.start(shell.started_at(now().saturating_sub(DAY)));
+    let session = project.record("s1", "T-1", shell.pid, None);
+    project.plant(&session);
+    let report = project.recover(&policy());
+    assert_eq!((report.unknown, report.orphans), (1, 0), "{report:?}");
+    assert_eq!(report.sessions[0].outcome, Outcome::Unknown);
+    assert!(project.probe.is_alive(&shell) && project.cleaner.exists(&path("T-1")));
+    assert_eq!(project.status(&session), Status::Running);
+}
+
+#[test]
+fn i3_a_worktree_that_a_later_session_of_the_ticket_works_in_stays() {
+    let project = Project::new();
+    let dispatcher = project.probe.start(FakeProcess::new().in_directory("/project"));
+    let gone = project.agent("T-1", &dispatcher);
+    project.probe.end(&gone);
+    // Its cookie-less helper has left the directory, so that no occupant would keep the worktree.
+    let living = FakeProcess::new().running(&["pi"]).in_directory("/project").child_of(&dispatcher);
+    let living = project.probe.start(living.started_at(now().saturating_sub(DAY)));
+    let first = project.record("s1", "T-1", gone.pid, gone.start_ticks);
+    let second = project.record("s2", "T-1", living.pid, living.start_ticks);
+    project.plant(&first);
+    let report = project.recover(&policy());
+    assert_eq!((report.orphans, report.left_alone), (1, 1), "{report:?}");
+    assert_eq!([&first, &second].map(|session| project.status(session)), [Status::Orphaned, Status::Running]);
+    assert!(project.cleaner.exists(&path("T-1")), "the worktree was taken from under a session");
+    project.probe.end(&living);
+    project.recover(&policy());
+    assert!(!project.cleaner.exists(&path("T-1")));
+    assert!(project.rescued(&second), "its work is saved under whoever had it last");
+}
+
+#[test]
+fn a_worktree_with_the_mark_of_another_session_is_kept() {
+    let project = Project::new();
+    let session = project.record("s1", "T-1", 4_000_000, Some(1));
+    let other: SessionId = "other".parse().unwrap();
+    let plot =
+        Plot { session: other, ..Plot::of(&session, &project.store.describe().uuid.unwrap()).unwrap() };
+    project.cleaner.place(&plot, now());
+    let report = project.recover(&policy());
+    assert_eq!(report.sessions[0].worktree, Some(WorktreeOutcome::Kept), "{report:?}");
+    assert!(project.cleaner.exists(&plot.path));
+    assert_eq!(project.status(&session), Status::Orphaned);
+}
