@@ -14,5 +14,8 @@ mod sync;
 
 pub use lock::FileLock;
 pub use mark::{FileStamp, Mark, MarkFile};
-pub use replace::{create_private_dir, keep_aside, remove_leftovers, replace_file, set_aside, sync_parent};
+pub use replace::{
+    create_private_dir, keep_aside, remove_leftovers, replace_file, replace_file_unsynced, set_aside,
+    sync_parent,
+};
 pub use sync::{sync_all, sync_data};

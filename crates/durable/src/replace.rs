@@ -14,13 +14,27 @@ use crate::sync::sync_all;
 /// A failure leaves the old file as it was and no temporary one behind. A failed sync is never tried
 /// again on the same file: the kernel may have dropped the data and would report success.
 pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    replace(path, write, sync_all, sync_parent)
+}
+
+/// As [`replace_file`], without waiting for the disk: what is there after a power cut may be either file.
+pub fn replace_file_unsynced(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    replace(path, write, |_| Ok(()), |_| Ok(()))
+}
+
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+    sync: fn(&File) -> io::Result<()>,
+    sync_name: fn(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&temporary)?;
     let replaced = write(&mut file)
         .and_then(|()| file.flush())
-        .and_then(|()| sync_all(&file))
+        .and_then(|()| sync(&file))
         .and_then(|()| fs::rename(&temporary, path))
-        .and_then(|()| sync_parent(path));
+        .and_then(|()| sync_name(path));
     if replaced.is_err() {
         // Gone already where the rename went through and only the directory could not be synced.
         let _ = fs::remove_file(&temporary);

@@ -1,0 +1,210 @@
+//! The file as a whole: what stands around the entries, and how it is written.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use sexton_core::store::Damage;
+use sexton_core::{Session, SessionId, Time};
+
+use crate::entry::{Entry, Meaning, write_time};
+use crate::fields::{Fields, Layout, raw};
+use crate::project::Project;
+use crate::salvage;
+
+/// The newest version of the file that is understood here.
+pub(crate) const VERSION: u64 = 1;
+
+/// What some editors put before a text.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// The content of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    bom: bool,
+    style: Style,
+    /// Everything around the entries; the value of `sessions` is not looked at any more.
+    around: Fields,
+    /// The entries, in their order.
+    pub(crate) entries: Vec<Entry>,
+    /// Where each session is.
+    index: BTreeMap<SessionId, usize>,
+}
+
+/// How the other tool lays its file out.
+#[derive(Clone, Debug)]
+pub(crate) enum Style {
+    /// All on one line.
+    Line,
+    /// In lines, each level behind so much more.
+    Lines(String),
+}
+
+/// What the bytes of a file are.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// A file that can be read, whatever is wrong with single entries.
+    Document(Document),
+    /// A file of a newer version.
+    Newer(u64),
+    /// Something that cannot be read as a whole: what is wrong, and the entries that were found in it.
+    Torn(Damage, Document),
+}
+
+impl Document {
+    /// A file without entries.
+    pub(crate) fn empty() -> Document {
+        let around = Fields(vec![
+            ("version".to_owned(), raw(VERSION)),
+            ("sessions".to_owned(), raw(())),
+            ("last_updated".to_owned(), raw(())),
+        ]);
+        let style = Style::Lines("  ".to_owned());
+        Document { bom: false, style, around, entries: Vec::new(), index: BTreeMap::new() }
+    }
+
+    /// Reads a file.
+    pub(crate) fn read(bytes: &[u8], project: &Project) -> Content {
+        let text = bytes.strip_prefix(BOM).unwrap_or(bytes);
+        let torn = |what: String| {
+            let damage = Damage { place: "the file".to_owned(), what, harmless: false };
+            let entries = salvage::entries(text).into_iter().map(|text| Entry::read(text, project)).collect();
+            Content::Torn(damage, Document::empty().with_entries(entries))
+        };
+        if text.iter().all(u8::is_ascii_whitespace) {
+            return torn("it is empty; a write was cut off".to_owned());
+        }
+        let around: Fields = match serde_json::from_slice(text) {
+            Ok(around) => around,
+            Err(error) => return torn(format!("it cannot be parsed ({error})")),
+        };
+        if let Some(twice) = around.find_twice() {
+            return torn(format!("it has two fields `{twice}`"));
+        }
+        match around.read::<u64>("version") {
+            Ok(Some(newer)) if newer > VERSION => return Content::Newer(newer),
+            Ok(_) => {}
+            Err(what) => return torn(what),
+        }
+        let entries = match around.read::<Vec<Box<RawValue>>>("sessions") {
+            Ok(Some(entries)) => entries.into_iter().map(|text| Entry::read(text, project)).collect(),
+            Ok(None) => return torn("it has no `sessions`".to_owned()),
+            Err(what) => return torn(what),
+        };
+        let bom = text.len() < bytes.len();
+        let document = Document { bom, style: Style::of(text), around, ..Document::empty() };
+        Content::Document(document.with_entries(entries))
+    }
+
+    /// The same file with other entries.
+    pub(crate) fn with_entries(mut self, entries: Vec<Entry>) -> Document {
+        self.index.clear();
+        for (at, entry) in entries.iter().enumerate() {
+            if let Some(session) = entry.session() {
+                self.index.insert(session.id.clone(), at);
+            }
+        }
+        self.entries = entries;
+        self.mark_twins();
+        self
+    }
+
+    /// Of two entries of one session nobody can say which is right.
+    fn mark_twins(&mut self) {
+        let twins: Vec<usize> = (0..self.entries.len())
+            .filter(|at| self.entries[*at].session().is_some_and(|one| self.index.get(&one.id) != Some(at)))
+            .collect();
+        for at in twins {
+            let Some(id) = self.entries[at].session().map(|session| session.id.clone()) else { continue };
+            let last = self.index.remove(&id);
+            for at in [Some(at), last].into_iter().flatten() {
+                let what = format!("session {id} is there more than once");
+                self.entries[at].meaning = Meaning::Damaged(Some(id.clone()), what);
+            }
+        }
+    }
+
+    /// Where the entry of a session is.
+    pub(crate) fn find(&self, id: &SessionId) -> Option<usize> {
+        self.index.get(id).copied()
+    }
+
+    /// The sessions that can be read.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.entries.iter().filter_map(Entry::session)
+    }
+
+    /// What is wrong with single entries.
+    pub(crate) fn findings(&self) -> Vec<Damage> {
+        let finding = |(number, entry): (usize, &Entry)| {
+            let place = format!("entry {}", number + 1);
+            match &entry.meaning {
+                Meaning::Session(_) => None,
+                Meaning::LeftAlone(why) => {
+                    Some(Damage { place, what: format!("{why}; it is left as it is"), harmless: true })
+                }
+                Meaning::Damaged(_, what) => Some(Damage { place, what: what.clone(), harmless: false }),
+            }
+        };
+        self.entries.iter().enumerate().filter_map(finding).collect()
+    }
+
+    /// Whether a damaged entry says that it is the one of `id`.
+    pub(crate) fn find_damage_of(&self, id: &SessionId) -> Option<&str> {
+        self.entries.iter().find_map(|entry| match &entry.meaning {
+            Meaning::Damaged(Some(damaged), what) if damaged == id => Some(what.as_str()),
+            _ => None,
+        })
+    }
+
+    /// How a new entry is laid out here.
+    pub(crate) fn lay_out(&self, write: impl FnOnce(Layout<'_>) -> Fitting) -> Fitting {
+        match &self.style {
+            Style::Line => write(Layout::Line),
+            Style::Lines(unit) => write(Layout::Lines { indent: &unit.repeat(3), outer: &unit.repeat(2) }),
+        }
+    }
+
+    /// The bytes of the file, last changed at `now`.
+    pub(crate) fn write(&self, now: Time) -> Vec<u8> {
+        let mut around = self.around.clone();
+        around.set("last_updated", raw(write_time(now)));
+        let texts: Vec<&str> = self.entries.iter().map(|entry| entry.text.get()).collect();
+        let (list, layout, end) = match &self.style {
+            _ if texts.is_empty() => ("[]".to_owned(), self.style.outermost(), "\n"),
+            Style::Line => (format!("[{}]", texts.join(", ")), Layout::Line, ""),
+            Style::Lines(unit) => {
+                let between = format!(",\n{unit}{unit}");
+                let list = format!("[\n{unit}{unit}{}\n{unit}]", texts.join(&between));
+                (list, self.style.outermost(), "\n")
+            }
+        };
+        // What was read stays as it was read, and what is new is JSON.
+        if let Ok(list) = RawValue::from_string(list) {
+            around.set("sessions", list);
+        }
+        let bom = if self.bom { BOM } else { &[] };
+        [bom, around.write(layout).as_bytes(), end.as_bytes()].concat()
+    }
+}
+
+/// What becomes of a record that is laid out.
+pub(crate) type Fitting = Result<Entry, sexton_core::StoreError>;
+
+impl Style {
+    /// How a text is laid out: by what its first line break is followed by.
+    fn of(text: &[u8]) -> Style {
+        const WIDEST: usize = 8;
+        let text = text.trim_ascii_end();
+        let Some(first) = text.iter().position(|byte| *byte == b'\n') else { return Style::Line };
+        let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
+        let unit: Vec<u8> = text[first + 1..].iter().take_while(blank).copied().take(WIDEST).collect();
+        Style::Lines(String::from_utf8(unit).unwrap_or_default())
+    }
+
+    fn outermost(&self) -> Layout<'_> {
+        match self {
+            Style::Line => Layout::Line,
+            Style::Lines(unit) => Layout::Lines { indent: unit, outer: "" },
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The file as a [`Store`]: which question goes where.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sexton_core::plugin::StoreOptions;
+use sexton_core::store::{
+    Access, Backup, Change, CheckReport, Committed, Damage, Durability, Fitted, Listing, LockGuard, LockName,
+    RepairReport, Restored, Standing, StoreInfo,
+};
+use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
+use sexton_durable::{FileLock, create_private_dir};
+use sha2::{Digest, Sha256};
+
+use crate::document::{Content, Document};
+use crate::entry::Entry;
+use crate::fields::Layout;
+use crate::project::Project;
+use crate::snapshot::{Snapshot, State};
+use crate::writer::{Writer, lock_file};
+use crate::{CAPABILITIES, NAME, backup, repair};
+
+/// How long a reader that meets half a file waits for whoever writes it.
+const TORN_WAIT: Duration = Duration::from_secs(1);
+
+/// An open file.
+pub(crate) struct TfStore {
+    path: PathBuf,
+    access: Access,
+    durability: Durability,
+    known: Mutex<Option<Snapshot>>,
+}
+
+impl TfStore {
+    /// Opens the file. One that is not there is made by the first commit; its directory is the other
+    /// tool's to make.
+    pub(crate) fn open(options: &StoreOptions) -> Result<TfStore, StoreError> {
+        let StoreOptions { path, access, durability } = options;
+        // Two names of one file must share one lock, and a link must not be replaced by its target.
+        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+        let path = path.canonicalize().ok().filter(|_| is_link).unwrap_or_else(|| path.clone());
+        let store = TfStore { path, access: *access, durability: *durability, known: Mutex::new(None) };
+        let snapshot = store.look()?;
+        if *access == Access::Write {
+            store.require_directory()?;
+            snapshot.require_known_version()?;
+        }
+        Ok(store)
+    }
+
+    fn require_directory(&self) -> Result<(), StoreError> {
+        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match directory.unwrap_or(Path::new(".")).metadata() {
+            Ok(metadata) if metadata.is_dir() => Ok(()),
+            Ok(_) => Err(self.io_error("cannot open", io::ErrorKind::NotADirectory.into())),
+            Err(error) => Err(self.io_error("cannot open", error)),
+        }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// An error of the operating system about the file.
+    pub(crate) fn io_error(&self, action: &'static str, source: io::Error) -> StoreError {
+        StoreError::Io { action, path: self.path.clone(), source }
+    }
+
+    /// Takes the right to change the file.
+    pub(crate) fn writer(&self) -> Result<Writer<'_>, StoreError> {
+        Writer::acquire(&self.path, self.durability)
+    }
+
+    /// The file as it is now. Half a file is looked at again when whoever writes it has finished.
+    pub(crate) fn look(&self) -> Result<Snapshot, StoreError> {
+        let known = self.known();
+        let mut snapshot = match Snapshot::take(&self.path, known.as_ref()) {
+            // A directory that is none, or is not there, holds nothing; whoever writes is told otherwise.
+            Err(StoreError::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotADirectory && self.access == Access::Read =>
+            {
+                Snapshot::take(Path::new(""), None)?
+            }
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotADirectory => {
+                return Err(self.io_error("cannot open", source));
+            }
+            other => other?,
+        };
+        let lock = lock_file(&self.path);
+        if snapshot.is_torn()
+            && lock.exists()
+            && let Ok(Some(_held)) = FileLock::acquire_within(&lock, TORN_WAIT)
+        {
+            snapshot = Snapshot::take(&self.path, None)?;
+        }
+        self.remember(&snapshot);
+        Ok(snapshot)
+    }
+
+    fn known(&self) -> Option<Snapshot> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, snapshot: &Snapshot) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot.clone());
+    }
+
+    fn require_write_access(&self) -> Result<(), StoreError> {
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read => Err(StoreError::ReadOnly { path: self.path.clone() }),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for TfStore {
+    fn describe(&self) -> StoreInfo {
+        let exists = self.path.exists();
+        let uuid = exists.then(|| identifier(&self.path));
+        StoreInfo { backend: NAME, path: self.path.clone(), uuid, capabilities: CAPABILITIES }
+    }
+
+    fn damage(&self) -> Vec<Damage> {
+        self.known().map(|snapshot| snapshot.damage()).unwrap_or_default()
+    }
+
+    async fn load(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
+        let snapshot = self.look()?;
+        let Some(document) = snapshot.document() else {
+            return match snapshot.state {
+                State::Absent => Ok(None),
+                _ => snapshot.require_sound().map(|_| None),
+            };
+        };
+        if let Some(at) = document.find(id) {
+            return Ok(document.entries[at].session().cloned());
+        }
+        if let Some(what) = document.find_damage_of(id) {
+            return Err(StoreError::DamagedRecord { id: id.clone(), what: what.to_owned() });
+        }
+        // Unknown is not absent: the record may be in what cannot be read.
+        snapshot.require_sound().map(|_| None)
+    }
+
+    async fn list(&self, query: &Query) -> Result<Listing, StoreError> {
+        let snapshot = self.look()?;
+        let sessions = snapshot.document().into_iter().flat_map(Document::sessions).cloned();
+        Ok(Listing { sessions: query.select(sessions), damage: snapshot.damage() })
+    }
+
+    async fn tally(&self) -> Result<BTreeMap<Status, u64>, StoreError> {
+        let mut tally = BTreeMap::new();
+        for session in self.look()?.document().into_iter().flat_map(Document::sessions) {
+            *tally.entry(session.status).or_default() += 1;
+        }
+        Ok(tally)
+    }
+
+    async fn counters(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn fit(&self, session: &Session) -> Result<Fitted, StoreError> {
+        fit(session, None, &Project::around(&self.path), Layout::Line).map(|(fitted, _)| fitted)
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+        self.require_write_access()?;
+        CAPABILITIES.require_counters(NAME, &batch)?;
+        if batch.is_empty() {
+            self.look()?.require_sound()?;
+            return Ok(Committed::each(BTreeMap::new()));
+        }
+        let writer = self.writer()?;
+        let document = writer.look(self.known().as_ref())?.require_sound()?;
+        let (changed, committed) = apply(batch, &document, &Project::around(&self.path))?;
+        if let Some(changed) = changed {
+            writer.replace(&changed)?;
+        }
+        Ok(committed)
+    }
+
+    async fn lock(&self, name: &LockName, wait: Duration) -> Result<LockGuard, StoreError> {
+        self.require_write_access()?;
+        let mut directory = self.path.clone().into_os_string();
+        directory.push(".locks");
+        let directory = PathBuf::from(directory);
+        let failed =
+            |path: &Path, source| StoreError::Io { action: "cannot lock", path: path.to_owned(), source };
+        create_private_dir(&directory).map_err(|source| failed(&directory, source))?;
+        let path = directory.join(name.as_str());
+        let held = FileLock::acquire_within(&path, wait).map_err(|source| failed(&path, source))?;
+        let timeout = || StoreError::LockTimeout { name: name.as_str().to_owned(), waited: wait };
+        held.map(LockGuard::new).ok_or_else(timeout)
+    }
+
+    async fn backup(&self, directory: &Path, now: Time) -> Result<Backup, StoreError> {
+        backup::backup(self, directory, now)
+    }
+
+    async fn restore(&self, backup: &Path, now: Time) -> Result<Restored, StoreError> {
+        self.require_write_access()?;
+        backup::restore(self, backup, now)
+    }
+
+    async fn check(&self) -> Result<CheckReport, StoreError> {
+        let snapshot = Snapshot::take(&self.path, None)?;
+        let records = snapshot.document().map_or(0, |document| document.sessions().count());
+        Ok(CheckReport { records: records as u64, damage: snapshot.damage() })
+    }
+
+    async fn repair(&self, now: Time) -> Result<RepairReport, StoreError> {
+        self.require_write_access()?;
+        let report = repair::repair(self, now)?;
+        self.look()?;
+        Ok(report)
+    }
+}
+
+/// The store's identifier. The file has no place for one, so it is made of where the file lies.
+fn identifier(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let digest = Sha256::digest([b"sexton tf store\0", path.as_os_str().as_encoded_bytes()].concat());
+    let hex: Vec<String> = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(<[String]>::concat).join("-")
+}
+
+/// What `session` becomes in the place of `present`, and what is lost by it.
+fn fit(
+    session: &Session,
+    present: Option<&Entry>,
+    project: &Project,
+    layout: Layout<'_>,
+) -> Result<(Fitted, Entry), StoreError> {
+    let entry = Entry::of(session, present, project, layout)?;
+    let Some(read) = entry.session() else {
+        let what = format!("session {}: it would not read back", session.id);
+        return Err(StoreError::Unsupported { backend: NAME, what });
+    };
+    let after = Session { revision: session.revision, ..read.clone() };
+    Ok((Fitted::compare(session, after), entry))
+}
+
+/// Applies a batch to a document: what it becomes, `None` where it stays as it is.
+fn apply(
+    batch: Batch,
+    document: &Document,
+    project: &Project,
+) -> Result<(Option<Document>, Committed), StoreError> {
+    let mut fitted = Batch::new();
+    let mut written = BTreeMap::new();
+    for change in batch.changes {
+        let keep = |session: &Session| -> Result<Session, StoreError> {
+            let present = document.find(&session.id).map(|at| &document.entries[at]);
+            let present = present.filter(|_| matches!(change, Change::Replace(_)));
+            let mut kept = None;
+            document
+                .lay_out(|layout| {
+                    let (fitted, entry) = fit(session, present, project, layout)?;
+                    CAPABILITIES.require_kept(NAME, &fitted)?;
+                    kept = Some(fitted.session);
+                    Ok(entry)
+                })
+                .map(|entry| _ = written.insert(session.id.clone(), entry))?;
+            Ok(kept.unwrap_or_else(|| session.clone()))
+        };
+        let change = match &change {
+            Change::Insert(session) => Change::Insert(Box::new({ keep }(session)?)),
+            Change::Replace(session) => Change::Replace(Box::new({ keep }(session)?)),
+            Change::Remove { id, revision } => Change::Remove { id: id.clone(), revision: *revision },
+        };
+        fitted.changes.push(change);
+    }
+    let standing = |id: &SessionId| {
+        let session = document.find(id).and_then(|at| document.entries[at].session());
+        Ok(session.map(|session| Standing { revision: session.revision, status: session.status }))
+    };
+    fitted.check(standing, |_| Ok(None))?;
+    let revisions: BTreeMap<_, _> =
+        written.iter().filter_map(|(id, entry)| Some((id.clone(), entry.session()?.revision))).collect();
+    let mut entries: Vec<Option<Entry>> = document.entries.iter().cloned().map(Some).collect();
+    let mut changed = false;
+    for change in &fitted.changes {
+        let entry = written.remove(change.id());
+        match document.find(change.id()) {
+            Some(at) => {
+                let text = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.text.get().to_owned());
+                changed |= text(&entries[at]) != text(&entry);
+                entries[at] = entry;
+            }
+            None => {
+                changed = true;
+                entries.push(entry);
+            }
+        }
+    }
+    let document = changed.then(|| document.clone().with_entries(entries.into_iter().flatten().collect()));
+    Ok((document, Committed::each(revisions)))
+}
+
+/// Whether the content can be trusted with what it does not say.
+pub(crate) fn is_whole(snapshot: &Snapshot) -> bool {
+    matches!(&snapshot.state, State::Present(Content::Document(document))
+        if document.findings().iter().all(|finding| finding.harmless))
+}
