@@ -35,6 +35,11 @@ fn restore(store: &Handle, backup: &Path) -> Restored {
     block_on(store.0.restore(backup, moment(2000))).expect("the backup is restored")
 }
 
+/// Records of another place as `store` has them: what it adds by itself may depend on where it lies.
+fn moved(store: &Handle, sessions: Vec<Session>) -> Vec<Session> {
+    contents(sessions.into_iter().map(|session| store.fit(session)).collect())
+}
+
 /// Records without their revisions: a restore may give new ones.
 fn contents(sessions: Vec<Session>) -> Vec<Session> {
     sessions.into_iter().map(|session| Session { revision: 0, ..session }).collect()
@@ -51,9 +56,9 @@ fn a_backup_is_a_file_that_holds_everything(subject: &Subject) {
     assert!(std::fs::metadata(&backup.path).expect("the backup is there").len() > 0);
     let other = Site::new(subject);
     restore(&other.writer(), &backup.path);
-    assert_eq!(contents(other.reader().all()), contents(store.all()));
+    assert_eq!(contents(other.reader().all()), moved(&other.reader(), store.all()));
     let restored = other.reader().require(&stored.id);
-    assert_eq!(contents(vec![restored]), contents(vec![stored]));
+    assert_eq!(contents(vec![restored]), moved(&other.reader(), vec![stored]));
 }
 
 fn backups_of_one_directory_do_not_replace_each_other(subject: &Subject) {
@@ -133,7 +138,7 @@ fn a_restore_into_a_new_store_brings_everything(subject: &Subject) {
     let other = Site::new(subject);
     let report = restore(&other.writer(), &backup.path);
     assert_eq!(report, Restored { restored: 25, kept: 0 });
-    assert_eq!(contents(other.writer().all()), contents(site.reader().all()));
+    assert_eq!(contents(other.writer().all()), moved(&other.writer(), site.reader().all()));
     other.writer().insert(completed("after"));
 }
 

@@ -136,10 +136,14 @@ fn give(capabilities: &Capabilities, session: &Session, field: &str) -> Session 
     serde_json::from_value(to).expect("the sample is a record")
 }
 
-/// What the store keeps of the object `outer`, so that a field can be put into it.
+/// What the store takes of the object `outer`, so that a field can be put into it.
 fn needed(capabilities: &Capabilities, outer: &str, from: &Value) -> Map<String, Value> {
     let fields = from.as_object().cloned().unwrap_or_default();
-    fields.into_iter().filter(|(name, _)| capabilities.keeps(&format!("{outer}.{name}"))).collect()
+    let is_taken = |name: &String| {
+        let path = format!("{outer}.{name}");
+        capabilities.keeps(&path) || capabilities.forgets(&path)
+    };
+    fields.into_iter().filter(|(name, _)| is_taken(name)).collect()
 }
 
 /// The fields that a record of every field would lose here, as the store says.
