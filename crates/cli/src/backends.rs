@@ -11,6 +11,8 @@ use sexton_proc_portable as _;
 use sexton_store_json as _;
 #[cfg(feature = "store-sqlite")]
 use sexton_store_sqlite as _;
+#[cfg(feature = "store-tf")]
+use sexton_store_tf as _;
 #[cfg(feature = "worktree-git")]
 use sexton_worktree_git as _;
 

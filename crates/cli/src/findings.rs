@@ -177,8 +177,9 @@ pub async fn check_store(context: &Context<'_>) -> Vec<Finding> {
         };
         return vec![Finding::new(Severity::Good, "store", what)];
     }
-    let newest =
-        find_backups(&context.backup_dir(), &info.path).ok().and_then(|backups| backups.into_iter().next());
+    let newest = find_backups(&context.backup_dir(&info), &info.path)
+        .ok()
+        .and_then(|backups| backups.into_iter().next());
     let restore = newest.map(|backup| format!(", or `sexton restore {}`", backup.path.display()));
     let cure = format!("`sexton doctor --repair` keeps every readable record{}", restore.unwrap_or_default());
     report.damage.iter().map(|damage| of_damage(damage, &cure)).collect()

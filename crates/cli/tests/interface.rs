@@ -42,6 +42,7 @@ fn every_command_has_help_with_an_example() {
 #[cfg(all(
     feature = "store-sqlite",
     feature = "store-json",
+    feature = "store-tf",
     feature = "proc-linux",
     feature = "proc-portable",
     feature = "worktree-git"
@@ -55,7 +56,10 @@ fn every_backend_is_linked_in() {
         .iter()
         .map(|backend| format!("{} {}", backend["kind"].as_str().unwrap(), backend["name"].as_str().unwrap()))
         .collect();
-    assert_eq!(names, ["store json", "store sqlite", "probe linux", "probe portable", "worktree git"]);
+    assert_eq!(
+        names,
+        ["store json", "store sqlite", "store tf", "probe linux", "probe portable", "worktree git"]
+    );
 }
 
 #[test]

@@ -197,6 +197,18 @@ fn i3_a_worktree_that_a_later_session_of_the_ticket_works_in_stays() {
 }
 
 #[test]
+fn a_session_of_a_store_that_tells_of_no_process_is_no_orphan() {
+    let mut project = Project::new();
+    project.store = project.store.without_processes();
+    let mut session = project.record("s1", "T-1", 4_000_000, None);
+    session.process = None;
+    block_on(project.store.commit(Batch::new().replace(Session { revision: 1, ..session.clone() }))).unwrap();
+    let report = project.recover(&policy());
+    assert_eq!((report.left_alone, report.orphans), (1, 0), "{report:?}");
+    assert_eq!(project.status(&session), Status::Running);
+}
+
+#[test]
 fn a_worktree_with_the_mark_of_another_session_is_kept() {
     let project = Project::new();
     let session = project.record("s1", "T-1", 4_000_000, Some(1));

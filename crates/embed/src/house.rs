@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sexton_core::config::{Config, Layers};
 use sexton_core::plugin::{Registry, StoreOptions, StorePlugin};
-use sexton_core::store::{Access, Durability};
+use sexton_core::store::{Access, Durability, StoreInfo};
 use sexton_core::worktree::WorktreeOptions;
 use sexton_core::{OsText, ProcessProbe, Session, Store, StoreError, WorktreeCleaner};
 use sexton_supervise::{PendingExits, StateDir, Supervision};
@@ -152,8 +152,8 @@ impl House {
         &self.config.state_dir.value
     }
 
-    /// Where this state directory keeps its backups.
-    pub fn backup_dir(&self) -> PathBuf {
-        self.state_dir().join("backups")
+    /// Where this state directory keeps the backups of a store.
+    pub fn backup_dir(&self, store: &StoreInfo) -> PathBuf {
+        sexton_supervise::backup_dir(self.state_dir(), store)
     }
 }

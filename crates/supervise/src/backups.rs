@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use sexton_core::store::StoreInfo;
+
 /// A backup on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupFile {
@@ -14,6 +16,17 @@ pub struct BackupFile {
     pub made_at: SystemTime,
     /// How large it is.
     pub bytes: u64,
+}
+
+/// Where the state directory at `state` keeps the backups of a store. The files of another tool have the
+/// same name in every project, so those of each project have a directory of their own: what is kept of one
+/// is not rotated out by another.
+pub fn backup_dir(state: &Path, store: &StoreInfo) -> PathBuf {
+    let backups = state.join("backups");
+    match &store.uuid {
+        Some(uuid) if !store.capabilities.starts => backups.join(format!("{}-{uuid}", store.backend)),
+        _ => backups,
+    }
 }
 
 /// The backups in `directory` of a store with this file name, newest first. A directory that does not

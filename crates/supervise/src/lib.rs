@@ -22,7 +22,7 @@ mod start;
 mod stop;
 mod wait;
 
-pub use backups::{BackupFile, list_backups, rotate_backups};
+pub use backups::{BackupFile, backup_dir, list_backups, rotate_backups};
 pub use exit_file::{ExitFile, PendingExits};
 pub use log::{LogChunk, LogFollower, LogReader, Woken, wait_to_write};
 pub use plan::{Plan, WatchedCommand};

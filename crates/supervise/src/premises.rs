@@ -13,7 +13,7 @@ use sexton_core::store::{Backup, StoreInfo};
 use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time};
 use sexton_durable::replace_file;
 
-use crate::backups::rotate_backups;
+use crate::backups::{backup_dir, rotate_backups};
 use crate::exit_file::PendingExits;
 use crate::plan::{Plan, WatchedCommand};
 use crate::session_dir::SessionDir;
@@ -105,9 +105,9 @@ impl StateDir {
         self
     }
 
-    /// Where it keeps its backups.
-    pub fn backup_dir(&self) -> PathBuf {
-        self.path.join("backups")
+    /// Where it keeps the backups of a store.
+    pub fn backup_dir(&self, store: &StoreInfo) -> PathBuf {
+        backup_dir(&self.path, store)
     }
 
     /// Where worktrees are made that nobody chose a place for: one yard for each repository.
@@ -179,7 +179,7 @@ impl Premises for StateDir {
     }
 
     fn back_up(&self, store: &dyn Store, now: Time) -> Result<Backup, StoreError> {
-        let directory = self.backup_dir();
+        let directory = self.backup_dir(&store.describe());
         let backup = pollster::block_on(store.backup(&directory, now))?;
         rotate_backups(&directory, &store.describe().path, self.backups).map_err(|source| {
             StoreError::Io { action: "cannot remove old backups from", path: directory, source }

@@ -15,8 +15,8 @@ use sexton_core::plugin::StoreOptions;
 use sexton_core::resume::Dialect;
 use sexton_core::session::SCHEMA_VERSION;
 use sexton_core::store::{
-    Access, Backup, Capabilities, Change, CheckReport, Committed, Damage, Listing, LockGuard, LockName,
-    RepairReport, Restored, StoreInfo,
+    Access, Backup, Capabilities, Change, CheckReport, Committed, Damage, Fields, Listing, LockGuard,
+    LockName, RepairReport, Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
 
@@ -103,6 +103,13 @@ impl FakeStore {
     pub fn of_another_tool(&self) -> FakeStore {
         let capabilities = Capabilities { marks: false, ..self.capabilities };
         FakeStore { capabilities, ..self.clone() }
+    }
+
+    /// The same records, of a store that declares to have no place for a process.
+    #[must_use]
+    pub fn without_processes(&self) -> FakeStore {
+        let fields = Fields::Only(&["id", "status", "worktree", "created_at", "started_at"]);
+        FakeStore { capabilities: Capabilities { fields, ..self.capabilities }, ..self.clone() }
     }
 
     /// Makes the next commit that would have been made fail with an I/O error.

@@ -34,7 +34,7 @@ pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, F
     }
     require_state_dir(context.state_dir())?;
     let store = context.open_for_reading()?;
-    let directory = context.backup_dir();
+    let directory = context.backup_dir(&store.describe());
     let backup = store.backup(&directory, context.now).await?;
     let rotated = rotate_backups(&directory, &store.describe().path, context.config.backup_keep.value)
         .map_err(|error| Failure::new(format!("cannot remove old backups: {error}")))?;
@@ -51,7 +51,7 @@ pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, F
 
 fn list(context: &Context<'_>) -> Result<Exit, Failure> {
     let store = context.open_store_as_it_is(Access::Read)?;
-    let backups = find_backups(&context.backup_dir(), &store.describe().path)?;
+    let backups = find_backups(&context.backup_dir(&store.describe()), &store.describe().path)?;
     let made_at = |at| Timestamp::try_from(at).map_or(context.now, Time::from);
     if context.screen.json {
         let documents: Vec<_> = backups

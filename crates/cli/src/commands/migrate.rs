@@ -1,19 +1,27 @@
 //! `sexton migrate`: copy every record from one store to another.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
-use sexton_core::store::{Access, Change};
-use sexton_core::{Batch, Query, Session, Store, StoreError};
+use sexton_core::store::{Access, Change, Fitted};
+use sexton_core::{Batch, Query, Session, SessionId, Store, StoreError};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
+use crate::screen::Bar;
 use sexton_embed::require_state_dir;
 
 /// Copy every record from one store to another. Running it twice adds nothing.
+///
+/// Where the other store has no place for something, the rest of the record is copied, and what was left
+/// behind is reported field by field.
 #[derive(Args)]
 #[command(after_help = "\
-Example:
-  sexton migrate --from sqlite:$HOME/.local/state/sexton/sessions.db --to json:$PWD/sessions.jsonl")]
+Examples:
+  sexton migrate --from sqlite:$HOME/.local/state/sexton/sessions.db --to json:$PWD/sessions.jsonl
+  sexton migrate --from tf:.tf/ralph/dispatch-sessions.json --to sqlite:$PWD/sessions.db")]
 pub struct MigrateArgs {
     /// The store to read
     #[arg(long, value_name = "URL")]
@@ -26,6 +34,9 @@ pub struct MigrateArgs {
 /// How many records one commit carries.
 const BATCH: usize = 500;
 
+/// How many sessions a report names as examples.
+const EXAMPLES: usize = 3;
+
 /// What became of the records.
 #[derive(Default)]
 struct Outcome {
@@ -33,6 +44,28 @@ struct Outcome {
     unchanged: usize,
     differing: Vec<String>,
     refused: Vec<String>,
+    lost: BTreeMap<String, Lost>,
+}
+
+/// A field that was left behind.
+#[derive(Default, Serialize)]
+struct Lost {
+    /// In how many records.
+    records: usize,
+    /// Some of them.
+    examples: Vec<SessionId>,
+}
+
+impl Outcome {
+    fn note_lost(&mut self, fitted: &Fitted) {
+        for field in &fitted.lost {
+            let lost = self.lost.entry(field.clone()).or_default();
+            lost.records += 1;
+            if lost.examples.len() < EXAMPLES {
+                lost.examples.push(fitted.session.id.clone());
+            }
+        }
+    }
 }
 
 /// Copies what the target does not have. A record that both have and that differs is left as the target
@@ -55,18 +88,34 @@ pub async fn run(args: &MigrateArgs, context: &mut Context<'_>) -> Result<Exit, 
     let listing = source.list(&Query::all()).await?;
     context.screen.report_damage(&origin.path, &listing.damage);
     let active = listing.sessions.iter().filter(|session| session.status.is_active()).count();
-    let outcome = copy(listing.sessions, target.as_ref()).await?;
+    let bar = Bar::for_terminal();
+    let outcome = copy(listing.sessions, target.as_ref(), &bar).await?;
+    bar.clear();
     report(&outcome, active, context)
 }
 
-async fn copy(sessions: Vec<Session>, target: &dyn Store) -> Result<Outcome, Failure> {
+async fn copy(sessions: Vec<Session>, target: &dyn Store, bar: &Bar) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     let mut pending = Vec::new();
+    let present = target.list(&Query::all()).await?.sessions.into_iter();
+    let present: BTreeMap<_, _> = present.map(|session| (session.id.clone(), session)).collect();
+    bar.start("copying records", sessions.len());
     // The oldest first: a run that is cut off has carried a history without holes.
     for session in sessions.into_iter().rev() {
-        match target.load(&session.id).await? {
-            None => pending.push(session),
-            Some(present) if same_but_revision(&present, &session) => outcome.unchanged += 1,
+        bar.step();
+        let fitted = match target.fit(&session) {
+            Err(error @ StoreError::Unsupported { .. }) => {
+                outcome.refused.push(format!("{}: {error}", session.id));
+                continue;
+            }
+            fitted => fitted?,
+        };
+        match present.get(&session.id) {
+            None => pending.push(fitted),
+            Some(present) if same_but_revision(present, &fitted.session) => {
+                outcome.unchanged += 1;
+                outcome.note_lost(&fitted);
+            }
             Some(present) => outcome.differing.push(present.id.to_string()),
         }
         if pending.len() == BATCH {
@@ -79,23 +128,26 @@ async fn copy(sessions: Vec<Session>, target: &dyn Store) -> Result<Outcome, Fai
 
 /// Commits a batch; where a rule of the records refuses it, one by one, so that only those are left out
 /// that the rule is about.
-async fn add(sessions: Vec<Session>, target: &dyn Store, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn add(records: Vec<Fitted>, target: &dyn Store, outcome: &mut Outcome) -> Result<(), Failure> {
     let mut batch = Batch::new();
-    batch.changes = sessions.iter().cloned().map(|session| Change::Insert(Box::new(session))).collect();
+    batch.changes = records.iter().map(|fitted| Change::Insert(Box::new(fitted.session.clone()))).collect();
     match target.commit(batch).await {
         Ok(_) => {
-            outcome.added += sessions.len();
+            outcome.added += records.len();
+            records.iter().for_each(|fitted| outcome.note_lost(fitted));
             return Ok(());
         }
         Err(StoreError::NameTaken { .. } | StoreError::Exists { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    for session in sessions {
-        let id = session.id.clone();
-        match target.commit(Batch::new().insert(session)).await {
-            Ok(_) => outcome.added += 1,
+    for fitted in records {
+        match target.commit(Batch::new().insert(fitted.session.clone())).await {
+            Ok(_) => {
+                outcome.added += 1;
+                outcome.note_lost(&fitted);
+            }
             Err(error @ (StoreError::NameTaken { .. } | StoreError::Exists { .. })) => {
-                outcome.refused.push(format!("{id}: {error}"));
+                outcome.refused.push(format!("{}: {error}", fitted.session.id));
             }
             Err(error) => return Err(error.into()),
         }
@@ -115,6 +167,13 @@ fn report(outcome: &Outcome, active: usize, context: &Context<'_>) -> Result<Exi
     for refused in &outcome.refused {
         screen.warn(&format!("not carried over: session {refused}"));
     }
+    for (field, lost) in &outcome.lost {
+        let examples: Vec<_> = lost.examples.iter().map(SessionId::as_str).collect();
+        let more = if lost.records > examples.len() { ", …" } else { "" };
+        let examples = examples.join(", ");
+        screen
+            .warn(&format!("`{field}` was not carried over of {} records ({examples}{more})", lost.records));
+    }
     if active > 0 {
         screen.warn(&format!(
             "{active} active sessions: whoever supervises them still writes to the old store"
@@ -123,7 +182,7 @@ fn report(outcome: &Outcome, active: usize, context: &Context<'_>) -> Result<Exi
     if screen.json {
         screen.document(&json!({
             "added": outcome.added, "unchanged": outcome.unchanged,
-            "differing": outcome.differing, "refused": outcome.refused,
+            "differing": outcome.differing, "refused": outcome.refused, "lost": outcome.lost,
         }))?;
     } else {
         screen.note(&format!("{} records added, {} were there already", outcome.added, outcome.unchanged));

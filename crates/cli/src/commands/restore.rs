@@ -26,11 +26,12 @@ pub struct RestoreArgs {
 pub async fn run(args: &RestoreArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     require_state_dir(context.state_dir())?;
     let store = context.open_store_as_it_is(Access::Write)?;
-    let backup = require_backup(&context.backup_dir(), store.as_ref(), &args.backup)?;
+    let directory = context.backup_dir(&store.describe());
+    let backup = require_backup(&directory, store.as_ref(), &args.backup)?;
     let healthy = store.damage().iter().all(|damage| damage.harmless);
     // A damaged store cannot be backed up; restoring sets its files aside instead.
     let before = match healthy {
-        true => Some(store.backup(&context.backup_dir(), context.now).await?.path),
+        true => Some(store.backup(&directory, context.now).await?.path),
         false => None,
     };
     remember_gap(&store.describe(), context.now)?;

@@ -20,6 +20,8 @@ pub struct Sighting {
     pub exit_waits: bool,
     /// Whether the machine was started again since.
     pub rebooted: bool,
+    /// Whether its store has no place for a process, so that none says nothing.
+    pub untold: bool,
     /// What became of its command; `None` where none was recorded.
     pub process: Option<Liveness>,
     /// Who its command is. More than the record says, where another tool wrote down no more than a number.
@@ -90,6 +92,7 @@ async fn look(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> 
         ours,
         exit_waits: false,
         rebooted: ours && is_of_another_boot(&session, here),
+        untold: !ground.store.describe().capabilities.keeps("process.pid"),
         process: None,
         identity: None,
         supervisor: None,

@@ -151,6 +151,9 @@ fn decide(seen: &Sighting, policy: &Policy, now: Time) -> Decision {
     if age < policy.min_age {
         return of.left_alone("it is too young to be judged");
     }
+    if seen.untold && seen.process.is_none() {
+        return of.left_alone("its store does not tell of processes");
+    }
     let Some(process) = &seen.process else {
         return match &seen.supervisor {
             Some(Liveness::Alive) => of.left_alone("it is being started"),

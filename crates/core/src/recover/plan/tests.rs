@@ -49,6 +49,7 @@ fn running() -> Sighting {
         ours: true,
         exit_waits: false,
         rebooted: false,
+        untold: false,
         process: Some(Liveness::Alive),
         identity: Some(ProcessIdentity::of_pid(100)),
         supervisor: Some(Liveness::Alive),
