@@ -15,6 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub mod loops;
+pub mod project;
 pub mod records;
 pub mod repository;
 pub mod scene;

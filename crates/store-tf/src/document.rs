@@ -156,8 +156,30 @@ impl Document {
         })
     }
 
-    /// How a new entry is laid out here.
-    pub(crate) fn lay_out(&self, write: impl FnOnce(Layout<'_>) -> Fitting) -> Fitting {
+    /// The same file where each of these sessions has another entry, or none; `None` where that changes
+    /// nothing.
+    pub(crate) fn with_changes<'a>(
+        &self,
+        changes: impl Iterator<Item = (&'a SessionId, Option<Entry>)>,
+    ) -> Option<Document> {
+        let text = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.text.get().to_owned());
+        let mut entries: Vec<Option<Entry>> = self.entries.iter().cloned().map(Some).collect();
+        let mut changed = false;
+        for (id, entry) in changes {
+            match self.find(id) {
+                Some(at) if text(&entries[at]) == text(&entry) => {}
+                Some(at) => (entries[at], changed) = (entry, true),
+                None => {
+                    entries.push(entry);
+                    changed = true;
+                }
+            }
+        }
+        changed.then(|| self.clone().with_entries(entries.into_iter().flatten().collect()))
+    }
+
+    /// Lays a new entry out as the others are.
+    pub(crate) fn lay_out<T>(&self, write: impl FnOnce(Layout<'_>) -> T) -> T {
         match &self.style {
             Style::Line => write(Layout::Line),
             Style::Lines(unit) => write(Layout::Lines { indent: &unit.repeat(3), outer: &unit.repeat(2) }),
@@ -186,9 +208,6 @@ impl Document {
         [bom, around.write(layout).as_bytes(), end.as_bytes()].concat()
     }
 }
-
-/// What becomes of a record that is laid out.
-pub(crate) type Fitting = Result<Entry, sexton_core::StoreError>;
 
 impl Style {
     /// How a text is laid out: by what its first line break is followed by.

@@ -247,6 +247,22 @@ fn fit(
     Ok((Fitted::compare(session, after), entry))
 }
 
+/// What `session` becomes, where nothing is lost by it that anything depends on.
+fn require_kept(
+    session: &Session,
+    present: Option<&Entry>,
+    project: &Project,
+    layout: Layout<'_>,
+) -> Result<(Session, Entry), StoreError> {
+    let (mut fitted, entry) = fit(session, present, project, layout)?;
+    if !session.is_settled() {
+        // It stays `running`, and its end is found out again by whoever settles it.
+        fitted.lost.retain(|field| field != "exit" && !field.starts_with("exit."));
+    }
+    CAPABILITIES.require_kept(NAME, &fitted)?;
+    Ok((fitted.session, entry))
+}
+
 /// Applies a batch to a document: what it becomes, `None` where it stays as it is.
 fn apply(
     batch: Batch,
@@ -255,53 +271,34 @@ fn apply(
 ) -> Result<(Option<Document>, Committed), StoreError> {
     let mut fitted = Batch::new();
     let mut written = BTreeMap::new();
+    let mut keep = |session: &Session, present: Option<&Entry>| -> Result<Box<Session>, StoreError> {
+        let (kept, entry) = document.lay_out(|layout| require_kept(session, present, project, layout))?;
+        written.insert(session.id.clone(), entry);
+        Ok(Box::new(kept))
+    };
     for change in batch.changes {
-        let keep = |session: &Session| -> Result<Session, StoreError> {
-            let present = document.find(&session.id).map(|at| &document.entries[at]);
-            let present = present.filter(|_| matches!(change, Change::Replace(_)));
-            let mut kept = None;
-            document
-                .lay_out(|layout| {
-                    let (fitted, entry) = fit(session, present, project, layout)?;
-                    CAPABILITIES.require_kept(NAME, &fitted)?;
-                    kept = Some(fitted.session);
-                    Ok(entry)
-                })
-                .map(|entry| _ = written.insert(session.id.clone(), entry))?;
-            Ok(kept.unwrap_or_else(|| session.clone()))
-        };
-        let change = match &change {
-            Change::Insert(session) => Change::Insert(Box::new({ keep }(session)?)),
-            Change::Replace(session) => Change::Replace(Box::new({ keep }(session)?)),
-            Change::Remove { id, revision } => Change::Remove { id: id.clone(), revision: *revision },
-        };
-        fitted.changes.push(change);
+        fitted.changes.push(match change {
+            Change::Insert(session) => Change::Insert(keep(&session, None)?),
+            Change::Replace(session) => {
+                let present = document.find(&session.id).map(|at| &document.entries[at]);
+                Change::Replace(keep(&session, present)?)
+            }
+            remove @ Change::Remove { .. } => remove,
+        });
     }
     let standing = |id: &SessionId| {
         let session = document.find(id).and_then(|at| document.entries[at].session());
         Ok(session.map(|session| Standing { revision: session.revision, status: session.status }))
     };
+    // Nobody has a name here.
     fitted.check(standing, |_| Ok(None))?;
-    let revisions: BTreeMap<_, _> =
-        written.iter().filter_map(|(id, entry)| Some((id.clone(), entry.session()?.revision))).collect();
-    let mut entries: Vec<Option<Entry>> = document.entries.iter().cloned().map(Some).collect();
-    let mut changed = false;
-    for change in &fitted.changes {
-        let entry = written.remove(change.id());
-        match document.find(change.id()) {
-            Some(at) => {
-                let text = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.text.get().to_owned());
-                changed |= text(&entries[at]) != text(&entry);
-                entries[at] = entry;
-            }
-            None => {
-                changed = true;
-                entries.push(entry);
-            }
-        }
-    }
-    let document = changed.then(|| document.clone().with_entries(entries.into_iter().flatten().collect()));
-    Ok((document, Committed::each(revisions)))
+    let revision = |(id, entry): (&SessionId, &Entry)| Some((id.clone(), entry.session()?.revision));
+    let committed = Committed::each(written.iter().filter_map(revision).collect());
+    let changed = document.with_changes(fitted.changes.iter().map(|change| {
+        let id = change.id();
+        (id, written.remove(id))
+    }));
+    Ok((changed, committed))
 }
 
 /// Whether the content can be trusted with what it does not say.
