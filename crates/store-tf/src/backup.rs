@@ -138,7 +138,7 @@ pub(crate) fn restore(store: &TfStore, path: &Path, now: Time) -> Result<Restore
         set_aside(store, now)?;
     }
     let around = if is_whole(&snapshot) { present.clone() } else { saved.clone() };
-    writer.replace(&around.with_entries(entries))?;
+    _ = writer.replace(around.with_entries(entries))?;
     Ok(report)
 }
 

@@ -25,9 +25,10 @@ pub(crate) fn repair(store: &TfStore, now: Time) -> Result<RepairReport, StoreEr
     }
     let quarantine = set_aside(store, now)?;
     let repaired = kept_of(&snapshot);
-    writer.replace(&repaired)?;
+    let kept = sessions(&repaired);
+    _ = writer.replace(repaired)?;
     let quarantined = snapshot.damage().into_iter().filter(|damage| !damage.harmless).collect();
-    Ok(RepairReport { kept: sessions(&repaired), quarantined, quarantine: Some(quarantine) })
+    Ok(RepairReport { kept, quarantined, quarantine: Some(quarantine) })
 }
 
 /// Gives the file as it is a second name in the quarantine.

@@ -72,6 +72,14 @@ impl Snapshot {
         Ok(found(Arc::new(bytes), stamp, State::Present(content)))
     }
 
+    /// What somebody has just written at `path`.
+    pub(crate) fn of_written(path: &Path, bytes: Vec<u8>, document: Document) -> Snapshot {
+        let findings = Project::around(path).findings;
+        let state = State::Present(Content::Document(document));
+        // It may be written again at once: the bytes are compared, not the time.
+        Snapshot { path: path.to_owned(), bytes: Arc::new(bytes), stamp: None, state, findings }
+    }
+
     /// Whether it is half of what somebody is writing, or was.
     pub(crate) fn is_torn(&self) -> bool {
         matches!(self.state, State::Present(Content::Torn(..)))

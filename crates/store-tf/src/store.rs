@@ -25,7 +25,7 @@ use crate::writer::{Writer, lock_file};
 use crate::{CAPABILITIES, NAME, backup, repair};
 
 /// How long a reader that meets half a file waits for whoever writes it.
-const TORN_WAIT: Duration = Duration::from_secs(1);
+const TORN_WAIT: Duration = Duration::from_secs(3);
 
 /// An open file.
 pub(crate) struct TfStore {
@@ -92,10 +92,9 @@ impl TfStore {
             other => other?,
         };
         let lock = lock_file(&self.path);
-        if snapshot.is_torn()
-            && lock.exists()
-            && let Ok(Some(_held)) = FileLock::acquire_within(&lock, TORN_WAIT)
-        {
+        if snapshot.is_torn() && lock.exists() {
+            // Whether or not it was had: by now the writer may have come to its end.
+            let _held = FileLock::acquire_within(&lock, TORN_WAIT);
             snapshot = Snapshot::take(&self.path, None)?;
         }
         self.remember(&snapshot);
@@ -181,7 +180,7 @@ impl Store for TfStore {
         let document = writer.look(self.known().as_ref())?.require_sound()?;
         let (changed, committed) = apply(batch, &document, &Project::around(&self.path))?;
         if let Some(changed) = changed {
-            writer.replace(&changed)?;
+            self.remember(&writer.replace(changed)?);
         }
         Ok(committed)
     }

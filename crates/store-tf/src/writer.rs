@@ -39,8 +39,9 @@ impl<'a> Writer<'a> {
         Snapshot::take(self.path, known)
     }
 
-    /// Puts `document` in the place of the file, which keeps its owner and its permissions.
-    pub(crate) fn replace(&self, document: &Document) -> Result<(), StoreError> {
+    /// Puts `document` in the place of the file, which keeps its owner and its permissions. Gives the file
+    /// as it is then: whoever changes it again need not read what it wrote itself.
+    pub(crate) fn replace(&self, document: Document) -> Result<Snapshot, StoreError> {
         let bytes = document.write(now());
         let before = fs::metadata(self.path).ok();
         let write = |file: &mut File| -> io::Result<()> {
@@ -59,7 +60,8 @@ impl<'a> Writer<'a> {
             action: "cannot write",
             path: self.path.to_owned(),
             source,
-        })
+        })?;
+        Ok(Snapshot::of_written(self.path, bytes, document))
     }
 }
 

@@ -190,7 +190,7 @@ fn note_lost(
     for (name, value) in before.iter().filter(|(_, value)| !says_nothing(value)) {
         match (value, after.get(name)) {
             (value, Some(kept)) if value == kept => {}
-            (Value::Object(inner), Some(Value::Object(kept))) if above.is_empty() => {
+            (Value::Object(inner), Some(Value::Object(kept))) if above.is_empty() && !kept.is_empty() => {
                 note_lost(&format!("{name}."), inner, kept, lost);
             }
             _ => _ = lost.insert(format!("{above}{name}")),
