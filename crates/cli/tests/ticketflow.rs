@@ -15,7 +15,7 @@ const FIXTURE: &str = include_str!("fixtures/dispatch-sessions.json");
 /// of agents that are long gone.
 fn fixture() -> (Project, String, [u64; 2]) {
     let mut project = Project::new();
-    ["T-1", "T-2", "T-3", "T-4"].map(|ticket| project.plant(ticket));
+    ["T-1", "T-2", "T-3", "T-4"].iter().for_each(|ticket| project.plant(ticket));
     let (living, held) = (project.worktree("T-1"), project.worktree("T-4"));
     let agents = [project.orphan(&living), project.held(&held)];
     let now = jiff::Timestamp::now();
