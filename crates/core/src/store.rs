@@ -13,7 +13,7 @@ use crate::{Query, Session, SessionId, Status, Time};
 
 mod capabilities;
 
-pub use capabilities::{Capabilities, Fields, Fitted, KNOWN, Revisions, UNKNOWN};
+pub use capabilities::{Capabilities, Fields, Fitted, KNOWN, Reach, Revisions, UNKNOWN};
 
 /// A durable set of session records.
 ///
@@ -31,8 +31,8 @@ pub use capabilities::{Capabilities, Fields, Fitted, KNOWN, Revisions, UNKNOWN};
 /// - **Concurrency.** Any number of processes and threads may use the same store. Waiting is the store's
 ///   business: no "busy" ever reaches a caller of `commit`, however many there are.
 /// - **Damage** never makes a store start afresh. What cannot be read is reported as [`Damage`], what can
-///   be read is returned, and every write is refused with [`StoreError::Damaged`] until
-///   [`repair`](Store::repair).
+///   be read is returned, and every write that the damage reaches ([`Reach`]) is refused, with
+///   [`StoreError::Damaged`] or [`StoreError::DamagedRecord`], until [`repair`](Store::repair).
 /// - **What it cannot represent** it declares ([`Capabilities`]) and refuses with
 ///   [`StoreError::Unsupported`], before anything of the batch is written.
 /// - **Blocking.** The returned futures do their work when first polled and may block that thread for as

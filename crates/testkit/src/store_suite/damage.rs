@@ -4,7 +4,7 @@ use pollster::block_on;
 use sexton_core::{Batch, Query, Session, StoreError};
 
 use super::Subject;
-use super::needs::COMMIT_REVISIONS;
+use super::needs::{COMMIT_REVISIONS, SHARED_DAMAGE};
 use super::samples::{completed, id, moment, running, varied};
 use super::site::{Handle, Site};
 use crate::trials::{Theme, theme};
@@ -12,8 +12,8 @@ use crate::trials::{Theme, theme};
 pub(super) const THEME: Theme<Subject> = theme!("damage":
     i6_everything_around_the_damage_stays_readable,
     i6_a_damaged_record_is_never_taken_for_one_that_does_not_exist,
-    i6_a_damaged_store_refuses_to_be_written,
-    i6_not_one_byte_changes_before_a_repair,
+    i6_a_damaged_store_refuses_to_be_written: [SHARED_DAMAGE],
+    i6_not_one_byte_changes_before_a_repair: [SHARED_DAMAGE],
     i6_a_repair_keeps_the_rest_and_makes_the_store_writable,
     a_second_repair_does_nothing,
     a_repair_of_a_healthy_store_does_nothing,
