@@ -38,8 +38,12 @@ struct Saved {
 pub(crate) fn backup(store: &OmxStore, directory: &Path, now: Time) -> Result<Backup, StoreError> {
     create_private_dir(directory).map_err(io_error("cannot make", directory))?;
     let view = View::load(store.path(), Wanted::All)?;
-    let saved = Saved { format: FORMAT, records: texts(&view).into_iter().map(|(id, (text, _))| (id, text)).collect() };
-    let document = serde_json::to_string(&saved).map_err(|error| io_error("cannot write", directory)(error.into()))?;
+    let saved = Saved {
+        format: FORMAT,
+        records: texts(&view).into_iter().map(|(id, (text, _))| (id, text)).collect(),
+    };
+    let document =
+        serde_json::to_string(&saved).map_err(|error| io_error("cannot write", directory)(error.into()))?;
     let text = format!("sexton {NAME} backup {}\n{document}\n", checksum(&document));
     let path = free_name(store.path(), directory, now);
     replace_file(&path, |file| file.write_all(text.as_bytes())).map_err(io_error("cannot write", &path))?;
@@ -51,7 +55,8 @@ pub(crate) fn backup(store: &OmxStore, directory: &Path, now: Time) -> Result<Ba
 fn texts(view: &View) -> BTreeMap<SessionId, (String, Known)> {
     let mut texts = BTreeMap::new();
     for (id, reading) in &view.records {
-        if let (Content::Text(_), Some(text), Ok(Some(known))) = (&reading.content, reading.text(), understand(id, reading))
+        if let (Content::Text(_), Some(text), Ok(Some(known))) =
+            (&reading.content, reading.text(), understand(id, reading))
         {
             texts.insert(id.clone(), (text, known));
         }
@@ -82,7 +87,8 @@ fn load(path: &Path) -> Result<Saved, StoreError> {
     let bytes = fs::read(path).map_err(|error: io::Error| bad(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| bad("it is not text".to_owned()))?;
     let opening = format!("sexton {NAME} backup ");
-    let rest = text.strip_prefix(&opening).ok_or_else(|| bad(format!("it is no backup of an {NAME} store")))?;
+    let rest =
+        text.strip_prefix(&opening).ok_or_else(|| bad(format!("it is no backup of an {NAME} store")))?;
     let whole = rest.split_once('\n').and_then(|(sum, rest)| Some((sum, rest.strip_suffix('\n')?)));
     let (sum, document) = whole.ok_or_else(|| bad("it is cut off".to_owned()))?;
     if sum != checksum(document) {
@@ -107,7 +113,8 @@ pub(crate) fn restore(store: &OmxStore, path: &Path, now: Time) -> Result<Restor
         let ids: BTreeSet<SessionId> = all.records.keys().chain(saved.keys()).cloned().collect();
         let view = View::load(store.path(), Wanted::These(&ids))?;
         let present = texts(&view);
-        let is_kept = |id: &SessionId| present.get(id).is_some_and(|(_, known)| !known.session.status.is_finished());
+        let is_kept =
+            |id: &SessionId| present.get(id).is_some_and(|(_, known)| !known.session.status.is_finished());
         let kept = present.keys().filter(|id| is_kept(id)).count() as u64;
         let restored = saved.keys().filter(|id| !is_kept(id)).count() as u64;
         let changed = ids.into_iter().filter(|id| !is_kept(id)).map(|id| Planned {
@@ -128,7 +135,8 @@ pub(crate) fn restore(store: &OmxStore, path: &Path, now: Time) -> Result<Restor
 
 /// Whoever gives a loop up goes first, as in every batch.
 fn leaving_first(mut files: Vec<Planned>) -> Vec<Planned> {
-    let drives = |text: &String| Document::parse(text.as_bytes()).is_ok_and(|document| record::is_driving(&document));
+    let drives =
+        |text: &String| Document::parse(text.as_bytes()).is_ok_and(|document| record::is_driving(&document));
     files.sort_by_key(|file| file.after.as_ref().is_some_and(drives));
     files
 }

@@ -49,7 +49,8 @@ impl Claim {
         sidecar::make_dirs(root)?;
         let path = sidecar::path_of(root, KERNEL_LOCK);
         let kernel = FileLock::acquire(&path).map_err(io_error("cannot lock", &path))?;
-        Claim::with(root, durability, kernel, Instant::now() + COMMIT_WAIT)?.ok_or_else(|| timeout(COMMIT_WAIT))
+        Claim::with(root, durability, kernel, Instant::now() + COMMIT_WAIT)?
+            .ok_or_else(|| timeout(COMMIT_WAIT))
     }
 
     /// Takes both locks, waiting at most `wait` for the two of them; `None` where that is not enough.

@@ -119,7 +119,8 @@ impl Root {
         for entry in Dir::read_from(sessions).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             // Files among the directories are somebody else's; a link is one record that cannot be read.
-            let may_be = !matches!(entry.file_type(), FileType::RegularFile | FileType::Fifo | FileType::Socket);
+            let may_be =
+                !matches!(entry.file_type(), FileType::RegularFile | FileType::Fifo | FileType::Socket);
             let id = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
             ids.extend(id.filter(|_| may_be));
         }
@@ -172,9 +173,16 @@ fn read_state(sessions: &OwnedFd, id: &SessionId) -> Content {
         Ok(fd) => fd,
         Err(Errno::NOENT) => return Content::Absent(None),
         Err(Errno::LOOP | Errno::NOTDIR) => {
-            return Content::Unreadable("its directory is a link or a file, and links are not followed".to_owned());
+            return Content::Unreadable(
+                "its directory is a link or a file, and links are not followed".to_owned(),
+            );
         }
-        Err(error) => return Content::Unreadable(format!("its directory cannot be opened: {}", io::Error::from(error))),
+        Err(error) => {
+            return Content::Unreadable(format!(
+                "its directory cannot be opened: {}",
+                io::Error::from(error)
+            ));
+        }
     };
     match read_file(&directory, STATE_FILE) {
         Content::Absent(_) => Content::Absent(fstat(&directory).ok().map(|found| modified(&found))),

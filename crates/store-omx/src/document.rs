@@ -69,7 +69,8 @@ impl Document {
         if self.members.is_empty() {
             return format!("{{}}{end}");
         }
-        let line = |(key, raw): &(String, Box<RawValue>)| format!("  {}: {}", Value::from(key.as_str()), raw.get());
+        let line =
+            |(key, raw): &(String, Box<RawValue>)| format!("  {}: {}", Value::from(key.as_str()), raw.get());
         let lines: Vec<String> = self.members.iter().map(line).collect();
         format!("{{\n{}\n}}{end}", lines.join(",\n"))
     }
@@ -89,8 +90,9 @@ impl<'de> Visitor<'de> for Members {
         let mut members = Vec::new();
         while let Some((key, raw)) = map.next_entry::<String, Box<RawValue>>()? {
             // What cannot be read now could not be shown later: half a surrogate pair, a number beyond all.
-            serde_json::from_str::<Value>(raw.get())
-                .map_err(|error| A::Error::custom(format!("the value of `{}`: {error}", key.escape_debug())))?;
+            serde_json::from_str::<Value>(raw.get()).map_err(|error| {
+                A::Error::custom(format!("the value of `{}`: {error}", key.escape_debug()))
+            })?;
             members.push((key, raw));
         }
         Ok(members)
@@ -113,10 +115,9 @@ mod tests {
         assert_eq!(document.render(), TEXT.replace("1.50", "2"));
         document.set("new", &json!({"list": [1]}));
         document.remove("z");
-        let expected = TEXT.replace("  \"z\": 1.50,\n", "").replace(
-            "615\n",
-            "615,\n  \"new\": {\n    \"list\": [\n      1\n    ]\n  }\n",
-        );
+        let expected = TEXT
+            .replace("  \"z\": 1.50,\n", "")
+            .replace("615\n", "615,\n  \"new\": {\n    \"list\": [\n      1\n    ]\n  }\n");
         assert_eq!(document.render(), expected);
     }
 

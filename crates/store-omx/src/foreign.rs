@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstat, mkdirat, openat, renameat, renameat_with, statat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, fstat, mkdirat, openat, renameat, renameat_with, statat,
+};
 use rustix::io::Errno;
 
 use crate::dir::{Content, Root, read_file, require_dir};

@@ -65,7 +65,8 @@ impl Intent {
 
     /// Reads an intent; the error says what is wrong with it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Intent, String> {
-        let line = str::from_utf8(bytes).ok().and_then(|text| text.strip_suffix('\n')).ok_or("it is cut off")?;
+        let line =
+            str::from_utf8(bytes).ok().and_then(|text| text.strip_suffix('\n')).ok_or("it is cut off")?;
         let (sum, document) = line.split_once(' ').ok_or("it has no checksum")?;
         if u32::from_str_radix(sum, 16).ok() != Some(crc32fast::hash(document.as_bytes())) {
             return Err("its checksum does not match".to_owned());
@@ -98,7 +99,9 @@ impl Intent {
         let due = |file: &Planned, place: Place| match (place, changed, come_to) {
             (Place::Elsewhere, ..) | (_, Some(_), None) => Due::Nothing,
             (Place::Before, Some(changed), Some(come_to)) if changed > come_to => Due::Nothing,
-            (Place::After, Some(changed), Some(come_to)) if changed > come_to => Due::Put(file.before.clone()),
+            (Place::After, Some(changed), Some(come_to)) if changed > come_to => {
+                Due::Put(file.before.clone())
+            }
             _ => Due::Put(file.after.clone()),
         };
         let each = self.files.iter().zip(places);

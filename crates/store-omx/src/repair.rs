@@ -1,6 +1,7 @@
 //! Setting aside what cannot be read. Nothing else here ever touches such a file, and this only on its
 //! user's word.
 
+use std::fs;
 use std::path::PathBuf;
 
 use sexton_core::store::{Damage, RepairReport};
@@ -33,7 +34,11 @@ fn quarantine(store: &OmxStore) -> PathBuf {
 }
 
 /// Sets aside every file of `view` that was read and not understood.
-pub(crate) fn set_damage_aside(held: &mut Held<'_>, view: &View, now: Time) -> Result<Vec<Damage>, StoreError> {
+pub(crate) fn set_damage_aside(
+    held: &mut Held<'_>,
+    view: &View,
+    now: Time,
+) -> Result<Vec<Damage>, StoreError> {
     let mut quarantined = Vec::new();
     for (id, reading) in &view.records {
         let (Content::Text(_), Err(error)) = (&reading.content, understand(id, reading)) else { continue };
@@ -48,7 +53,10 @@ fn set_file_aside(held: &mut Held<'_>, id: &SessionId, now: Time) -> Result<(), 
     let path = held.root.path.join(SESSIONS).join(id.as_str()).join(STATE_FILE);
     let directory = path_of(&held.root.path, QUARANTINE);
     let label = format!("{id}-{}", compact(now));
-    set_aside(&path, &directory, &label).map(drop).map_err(io_error("cannot set aside", &path))
+    set_aside(&path, &directory, &label).map_err(io_error("cannot set aside", &path))?;
+    // Where nothing else of the session is left, its directory goes too.
+    let _ = path.parent().map(fs::remove_dir);
+    Ok(())
 }
 
 /// A time that can be part of a file name, and that sorts.

@@ -64,7 +64,11 @@ impl Meta {
     /// Refuses to write where a newer version has its own idea of what is in here.
     pub(crate) fn require_known(&self, root: &Path) -> Result<(), StoreError> {
         if self.format > FORMAT {
-            return Err(StoreError::NewerFormat { path: root.to_owned(), found: self.format, supported: FORMAT });
+            return Err(StoreError::NewerFormat {
+                path: root.to_owned(),
+                found: self.format,
+                supported: FORMAT,
+            });
         }
         Ok(())
     }

@@ -114,7 +114,9 @@ impl OmxStore {
         }
         for (id, reading) in &view.records {
             match understand(id, reading) {
-                Ok(Some(Known { session, .. })) if session.loop_state.is_some() => listing.sessions.push(session),
+                Ok(Some(Known { session, .. })) if session.loop_state.is_some() => {
+                    listing.sessions.push(session)
+                }
                 Ok(_) => {}
                 Err(error) => listing.damage.push(unreadable(id, error)?),
             }
@@ -127,7 +129,9 @@ impl OmxStore {
         let Some(reading) = view.records.get(id) else { return Ok(None) };
         match understand(id, reading)? {
             Some(known) => Ok(Some(known.session)),
-            None if self.names(id) => Ok(Some(Known::without_loop(id, jiff::Timestamp::now().into()).session)),
+            None if self.names(id) => {
+                Ok(Some(Known::without_loop(id, jiff::Timestamp::now().into()).session))
+            }
             None => Ok(None),
         }
     }

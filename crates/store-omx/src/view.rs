@@ -136,7 +136,9 @@ impl View {
         let Some(Err(why)) = &self.intent else { return None };
         Some(Damage {
             place: format!("{}/{INTENT}", sidecar::NAME),
-            what: format!("the plan of a batch that was never acknowledged cannot be read ({why}); the next write sets it aside"),
+            what: format!(
+                "the plan of a batch that was never acknowledged cannot be read ({why}); the next write sets it aside"
+            ),
             harmless: true,
         })
     }

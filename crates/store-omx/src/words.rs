@@ -160,7 +160,10 @@ mod tests {
             (json!({"active": false, "current_phase": "interrupted"}), Status::Stopped),
             (json!({"active": false, "current_phase": "blocked_on_user"}), Status::Stopped),
             (json!({"active": false, "current_phase": "executing"}), Status::Stopped),
-            (json!({"current_phase": "cancelled", "stop_reason": "ownership_transferred"}), Status::Transferred),
+            (
+                json!({"current_phase": "cancelled", "stop_reason": "ownership_transferred"}),
+                Status::Transferred,
+            ),
             (json!({"active": false, "stop_reason": "stale_active_state"}), Status::Abandoned),
             (json!({"active": false, "stop_reason": 7, "current_phase": ["x"]}), Status::Stopped),
             (json!({}), Status::Stopped),

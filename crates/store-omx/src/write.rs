@@ -6,15 +6,15 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, fsync, openat, renameat, unlinkat,
-};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, fsync, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use sexton_core::store::Durability;
 use sexton_core::{SessionId, StoreError};
 
 use crate::claim::Held;
-use crate::dir::{Content, FileText, SESSIONS, STATE_FILE, io_error, make_dir, require_dir, require_session_dir};
+use crate::dir::{
+    Content, FileText, SESSIONS, STATE_FILE, io_error, make_dir, require_dir, require_session_dir,
+};
 use crate::foreign::temporary_name;
 use crate::intent::{Due, Intent, Planned};
 use crate::sidecar::{self, INTENT, QUARANTINE};

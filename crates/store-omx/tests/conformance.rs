@@ -40,9 +40,9 @@ fn damage_one_record(path: &Path, id: &SessionId) {
 /// Every record has a loop that says what its status says, and a status that they have a word for.
 fn dress(mut session: Session) -> Session {
     session.status = match session.status {
-        Status::Starting => Status::Running,
+        Status::Starting | Status::CleanupFailed => Status::Running,
         Status::TimedOut => Status::Failed,
-        Status::Orphaned | Status::CleanupFailed => Status::Abandoned,
+        Status::Orphaned => Status::Abandoned,
         other => other,
     };
     let (phase, reason) = match session.status {
@@ -58,6 +58,8 @@ fn dress(mut session: Session) -> Session {
     let state = session.loop_state.get_or_insert_default();
     state.active = session.status == Status::Running;
     state.phase = Some(phase.to_owned());
+    // As their tool does; and what is written of a session can be told by it.
+    state.extra.insert("owner_omx_session_id".to_owned(), session.id.as_str().into());
     match reason {
         Some(reason) => _ = state.extra.insert("stop_reason".to_owned(), reason.into()),
         None => _ = state.extra.remove("stop_reason"),

@@ -115,6 +115,11 @@ const fn field(name: &'static str) -> Need<Subject> {
 /// Checks that `field` is refused by its name and that nothing is written; or, where it may be forgotten,
 /// that the record is written without it.
 pub(super) fn require_refusal(subject: &Subject, field: &str) {
+    let field = match field.split_once('.') {
+        // Without a place for anything inside, it is the whole that is refused.
+        Some((outer, _)) if needed(&subject.capabilities, outer, &everything_of(outer)).is_empty() => outer,
+        _ => field,
+    };
     let site = Site::with(subject, [completed("there")]);
     let store = site.writer();
     let there = store.require(&id("there"));
@@ -162,6 +167,11 @@ fn give(capabilities: &Capabilities, session: &Session, field: &str) -> Session 
         }
     }
     serde_json::from_value(to).expect("the sample is a record")
+}
+
+/// The field `name` of the record that has every field.
+fn everything_of(name: &str) -> Value {
+    serde_json::to_value(everything()).expect("a record has a JSON form")[name].take()
 }
 
 /// What the store takes of the object `outer`, so that a field can be put into it.
