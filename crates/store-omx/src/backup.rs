@@ -14,7 +14,6 @@ use sha2::{Digest, Sha256};
 use crate::NAME;
 use crate::commit::{Known, understand};
 use crate::dir::{Content, io_error};
-use crate::document::Document;
 use crate::intent::Planned;
 use crate::record;
 use crate::repair::{compact, set_damage_aside};
@@ -135,8 +134,6 @@ pub(crate) fn restore(store: &OmxStore, path: &Path, now: Time) -> Result<Restor
 
 /// Whoever gives a loop up goes first, as in every batch.
 fn leaving_first(mut files: Vec<Planned>) -> Vec<Planned> {
-    let drives =
-        |text: &String| Document::parse(text.as_bytes()).is_ok_and(|document| record::is_driving(&document));
-    files.sort_by_key(|file| file.after.as_ref().is_some_and(drives));
+    files.sort_by_key(|file| file.after.as_deref().is_some_and(record::is_driving));
     files
 }

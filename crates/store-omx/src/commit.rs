@@ -12,6 +12,7 @@ use crate::document::Document;
 use crate::intent::Planned;
 use crate::record;
 use crate::view::{View, Wanted};
+use crate::words::{STOP_REASON, TRANSFERRED};
 use crate::write::Written;
 use crate::{CAPABILITIES, NAME};
 
@@ -74,7 +75,7 @@ pub(crate) fn commit(
         let view = View::load(&held.root.path, Wanted::These(&ids))?;
         let known = load_known(&view, names)?;
         check(batch, &known)?;
-        let (files, revisions) = plan(batch, known)?;
+        let (files, revisions) = plan(batch, &known)?;
         match held.write(files, &view) {
             Ok(Written::Done) => return Ok(Committed::each(revisions)),
             Ok(Written::Disturbed) => {}
@@ -120,23 +121,22 @@ fn check(batch: &Batch, known: &BTreeMap<SessionId, Known>) -> Result<(), StoreE
 /// The files as they are to be, and the revision that each record then has.
 fn plan(
     batch: &Batch,
-    mut known: BTreeMap<SessionId, Known>,
+    known: &BTreeMap<SessionId, Known>,
 ) -> Result<(Vec<Planned>, BTreeMap<SessionId, u64>), StoreError> {
+    let source = find_source(batch, known);
     let (mut leaving, mut driving, mut revisions) = (Vec::new(), Vec::new(), BTreeMap::new());
     for change in &batch.changes {
         let id = change.id().clone();
-        let known = known.remove(&id);
-        let before = known.as_ref().and_then(|known| known.text.clone());
+        let known = known.get(&id);
+        let before = known.and_then(|known| known.text.clone());
         let after = match change {
-            Change::Insert(session) => Some(inserted(session)?),
-            Change::Replace(session) => replaced(known, session)?,
+            Change::Insert(session) => Some(inserted(session)?.render()),
+            Change::Replace(session) => replaced(known, session, source)?,
             Change::Remove { .. } => None,
         };
-        let drives = after.as_ref().is_some_and(record::is_driving);
-        let after = after.map(|document| document.render());
-        let revision = after.as_ref().map_or(NO_LOOP, |text| revision_of(text.as_bytes()));
-        revisions.insert(id.clone(), revision);
+        revisions.insert(id.clone(), after.as_ref().map_or(NO_LOOP, |text| revision_of(text.as_bytes())));
         if before != after {
+            let drives = after.as_deref().is_some_and(record::is_driving);
             let file = Planned { session: id, before, after };
             if drives { driving.push(file) } else { leaving.push(file) }
         }
@@ -146,26 +146,48 @@ fn plan(
     Ok((leaving, revisions))
 }
 
+/// The session whose loop another one of the batch takes over.
+fn find_source<'k>(batch: &Batch, known: &'k BTreeMap<SessionId, Known>) -> Option<&'k Known> {
+    let gives_up = |session: &Session| {
+        let state = session.loop_state.as_ref();
+        state.is_some_and(|state| !state.active && state.extra.get(STOP_REASON) == Some(&TRANSFERRED.into()))
+    };
+    let drives = |known: &&Known| known.session.loop_state.as_ref().is_some_and(|state| state.active);
+    batch.changes.iter().find_map(|change| match change {
+        Change::Replace(session) if gives_up(session) => known.get(&session.id).filter(drives),
+        _ => None,
+    })
+}
+
 fn inserted(session: &Session) -> Result<Document, StoreError> {
     require_kept(session, &record::fit_new(session))?;
     Ok(record::insert(session))
 }
 
 /// The text that `after` makes of what is there; `None` where there is nothing and stays nothing.
-fn replaced(known: Option<Known>, after: &Session) -> Result<Option<Document>, StoreError> {
-    let Some(Known { document, session: before, .. }) = known else { return Ok(None) };
-    match (&before.loop_state, &after.loop_state) {
-        (None, None) => return Ok(None),
-        (Some(_), None) => {
+fn replaced(
+    known: Option<&Known>,
+    after: &Session,
+    source: Option<&Known>,
+) -> Result<Option<String>, StoreError> {
+    let Some(Known { text, document, session: before }) = known else { return Ok(None) };
+    let changed = match (&before.loop_state, &after.loop_state, source) {
+        (None, None, _) => return Ok(None),
+        (Some(_), None, _) => {
             let what = format!("session {} without its loop", after.id);
             return Err(StoreError::Unsupported { backend: NAME, what });
         }
-        _ => {}
-    }
-    let mut changed = document;
-    record::change(&mut changed, &before, after);
-    require_kept(after, &record::fit_change(&changed, &before, after, before.created_at))?;
-    Ok(Some(changed))
+        (None, Some(_), Some(source)) => record::carry_over(&source.document, &source.session, after),
+        _ => {
+            let mut changed = document.clone();
+            record::change(&mut changed, before, after);
+            changed
+        }
+    };
+    require_kept(after, &record::fit_change(&changed, before, after, before.created_at))?;
+    // What says the same is left in the layout that it has.
+    let same = text.is_some() && changed.render() == document.render();
+    Ok(if same { text.clone() } else { Some(changed.render()) })
 }
 
 /// Refuses what has no place, a status by its name.

@@ -105,6 +105,16 @@ pub(crate) fn change(document: &mut Document, before: &Session, after: &Session)
     }
 }
 
+/// A new state file for `after`, whose loop is that of `source`: a copy of the source's `document` in which
+/// is written what differs, so that whatever else they keep goes along as it is.
+pub(crate) fn carry_over(document: &Document, source: &Session, after: &Session) -> Document {
+    let Session { status, started_at, finished_at, .. } = after.clone();
+    let source = Session { status, started_at, finished_at, ..source.clone() };
+    let mut document = document.clone();
+    change(&mut document, &source, after);
+    document
+}
+
 fn say_time(document: &mut Document, key: &str, time: Time) {
     if find_time(document, key) != Some(time) {
         document.set(key, &time.to_string().into());
@@ -153,7 +163,8 @@ pub(crate) fn fit_change(document: &Document, before: &Session, after: &Session,
     let kept = decode(&after.id, document, modified);
     let mut asked = after.clone();
     follow(&mut asked.status, &before.status, &kept.status);
-    follow(&mut asked.created_at, &before.created_at, &kept.created_at);
+    // Without a word of theirs it is when the file was written, which a write is about to change.
+    asked.created_at = kept.created_at;
     follow(&mut asked.started_at, &before.started_at, &kept.started_at);
     follow(&mut asked.finished_at, &before.finished_at, &kept.finished_at);
     Fitted::compare(&asked, kept)
@@ -165,7 +176,7 @@ fn follow<T: Clone + PartialEq>(asked: &mut T, before: &T, kept: &T) {
     }
 }
 
-/// Whether the session that `document` speaks of drives its loop.
-pub(crate) fn is_driving(document: &Document) -> bool {
-    status_of(document) == Status::Running
+/// Whether the session that a state file speaks of drives its loop.
+pub(crate) fn is_driving(text: &str) -> bool {
+    Document::parse(text.as_bytes()).is_ok_and(|document| status_of(&document) == Status::Running)
 }
