@@ -16,7 +16,7 @@ use crate::witness::Witness;
 
 /// The kernel lock, which is held first. With it no two Sextons wait for their lock at once, and a lock of
 /// ours that is found was left by somebody who cannot come back.
-const KERNEL_LOCK: &str = "lock";
+pub(crate) const KERNEL_LOCK: &str = "lock";
 
 /// How long a commit waits for their lock: longer than their tool lets a dead one stand.
 const COMMIT_WAIT: Duration = Duration::from_secs(15);
@@ -75,9 +75,8 @@ impl Claim {
         deadline: Instant,
     ) -> Result<Option<Claim>, StoreError> {
         let root = require_root(path)?;
-        match Meta::find(&root)? {
-            Some(meta) => meta.require_known(path)?,
-            None => Meta::make(path)?,
+        if let Some(meta) = Meta::find(&root)? {
+            meta.require_known(path)?;
         }
         let sidecar = Sidecar::open(&root)?;
         sidecar.sweep(path);

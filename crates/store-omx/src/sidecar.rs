@@ -1,15 +1,17 @@
 //! What Sexton keeps for itself beside their files, all of it in `.sexton/`: its lock, its identifier, the
 //! intent of a batch under way, and room for temporary files. Their tool never looks there.
 
-use std::io;
+use std::fs;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, unlinkat};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sexton_core::StoreError;
 use sexton_core::store::Damage;
-use sexton_durable::{create_private_dir, replace_file};
+use sexton_durable::{create_private_dir, replace_file, sync_parent};
 
 use crate::dir::{Content, Root, io_error, make_dir, read_file, require_dir};
 use crate::uuid;
@@ -52,13 +54,25 @@ impl Meta {
         }
     }
 
-    /// Makes the sidecar, where there is none, and an identifier. The caller holds the kernel lock.
+    /// Gives the store an identifier, where it has none. Needs no lock: of two that try, one finds the
+    /// other's.
     pub(crate) fn make(root: &Path) -> Result<(), StoreError> {
+        make_dirs(root)?;
         let path = path_of(root, META);
-        let meta = Meta { format: FORMAT, store: Some(uuid::random()) };
-        let text = serde_json::to_vec(&meta).map_err(io::Error::from);
-        text.and_then(|text| replace_file(&path, |file| io::Write::write_all(file, &text)))
-            .map_err(io_error("cannot write", &path))
+        let name = uuid::random();
+        let temporary = path_of(root, &format!(".{META}.{name}"));
+        let text = format!("{}\n", json!(Meta { format: FORMAT, store: Some(name) }));
+        let make = || {
+            replace_file(&temporary, |file| file.write_all(text.as_bytes()))?;
+            // A link fails where the name is taken; a rename would replace another's identifier.
+            let linked = fs::hard_link(&temporary, &path).and_then(|()| sync_parent(&path));
+            fs::remove_file(&temporary)?;
+            match linked {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                other => other,
+            }
+        };
+        make().map_err(io_error("cannot write", &path))
     }
 
     /// Refuses to write where a newer version has its own idea of what is in here.
@@ -91,7 +105,7 @@ pub(crate) fn path_of(root: &Path, name: &str) -> PathBuf {
     root.join(NAME).join(name)
 }
 
-/// Makes the directories.
+/// Makes the directory.
 pub(crate) fn make_dirs(root: &Path) -> Result<(), StoreError> {
     let path = root.join(NAME);
     create_private_dir(&path).map_err(io_error("cannot make", &path))

@@ -67,13 +67,15 @@ impl OmxStore {
                 Root::find(path)?.ok_or_else(gone)?
             }
         };
-        let meta = Meta::find(&root)?;
-        if let Some(meta) = &meta {
-            meta.require_known(path)?;
+        match Meta::find(&root)? {
+            Some(meta) => meta.require_known(path)?,
+            None => Meta::make(path)?,
         }
-        let unfinished = View::load(path, Wanted::These(&BTreeSet::new()))?.intent.is_some();
-        if meta.is_none() || unfinished {
-            self.claim()?.enter()?.settle()?;
+        if View::load(path, Wanted::These(&BTreeSet::new()))?.intent.is_some() {
+            // Whoever has the locks right now completes it as well, and is not waited for.
+            if let Some(claim) = Claim::acquire_within(path, self.durability, Duration::ZERO)? {
+                claim.enter()?.settle()?;
+            }
         }
         Ok(())
     }
@@ -100,14 +102,17 @@ impl OmxStore {
 
     /// Reads everything, and remembers what is wrong.
     pub(crate) fn look_for_damage(&self) -> Result<(), StoreError> {
-        let damage = self.scan()?.damage;
+        let damage = self.understand_all(&View::glance(&self.path)?)?.damage;
         *unpoisoned(&self.found) = damage;
         Ok(())
     }
 
     /// Every loop there is, and what is wrong.
     pub(crate) fn scan(&self) -> Result<Listing, StoreError> {
-        let view = View::load(&self.path, Wanted::All)?;
+        self.understand_all(&View::load(&self.path, Wanted::All)?)
+    }
+
+    fn understand_all(&self, view: &View) -> Result<Listing, StoreError> {
         let mut listing = Listing { sessions: Vec::new(), damage: view.find_damage().into_iter().collect() };
         if let Some(root) = Root::find(&self.path)? {
             listing.damage.extend(Meta::find(&root)?.and_then(|meta| meta.find_damage()));
@@ -115,7 +120,7 @@ impl OmxStore {
         for (id, reading) in &view.records {
             match understand(id, reading) {
                 Ok(Some(Known { session, .. })) if session.loop_state.is_some() => {
-                    listing.sessions.push(session)
+                    listing.sessions.push(session);
                 }
                 Ok(_) => {}
                 Err(error) => listing.damage.push(unreadable(id, error)?),

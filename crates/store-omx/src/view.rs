@@ -3,28 +3,31 @@
 //!
 //! Everything is read, and then looked at once more. Where nothing has changed in between, all of it was so
 //! at the moment in the middle. The intent is looked at first and, the second time, before the files: a batch
-//! that began and ended between the two looks has changed its files by then, and is noticed there.
+//! that began and ended between the two looks has changed its files by then, and is noticed there. Where
+//! writers are so busy that there is no such moment, they are asked for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use sexton_core::store::Damage;
 use sexton_core::{SessionId, StoreError, Time};
+use sexton_durable::FileLock;
 
+use crate::claim::KERNEL_LOCK;
 use crate::dir::{Content, FileText, Reading, Root, SESSIONS, Stamp, find_stamp, io_error, read_file};
 use crate::intent::{Due, Intent};
 use crate::sidecar::{self, INTENT};
 
-/// How often a view is taken at once before the files are given a moment of rest.
-const PROMPT_LOOKS: u32 = 50;
-/// How often it is taken at all. Nobody writes for as long as this takes without a pause.
-const LOOKS: u32 = 2000;
-const REST: Duration = Duration::from_millis(1);
+/// How often a view is taken before writers are asked to wait.
+const PROMPT_LOOKS: u32 = 10;
+/// How often it is taken at all.
+const LOOKS: u32 = 500;
+/// How long the writers are waited for, each time. One that was stopped changes nothing, and is seen as it is.
+const CALM_WAIT: Duration = Duration::from_millis(100);
 
 /// State files as they were at one moment.
 #[derive(Debug)]
@@ -51,17 +54,23 @@ impl View {
     /// Reads what is wanted.
     pub(crate) fn load(path: &Path, wanted: Wanted<'_>) -> Result<View, StoreError> {
         for look in 0..LOOKS {
+            let _calm = if look < PROMPT_LOOKS { None } else { find_calm(path) };
             let Some(root) = Root::find(path)? else { return Ok(View::empty(wanted)) };
             let view = View::look(&root, wanted)?;
             if view.still_holds(&root, wanted)? {
                 return Ok(view.looking_through());
             }
-            if look >= PROMPT_LOOKS {
-                thread::sleep(REST);
-            }
         }
         let busy = io::Error::new(io::ErrorKind::TimedOut, "it does not stop changing");
         Err(io_error("cannot read", path)(busy))
+    }
+
+    /// Reads every file for itself, whatever happens to the others meanwhile.
+    pub(crate) fn glance(path: &Path) -> Result<View, StoreError> {
+        match Root::find(path)? {
+            Some(root) => Ok(View::look(&root, Wanted::All)?.looking_through()),
+            None => Ok(View::empty(Wanted::All)),
+        }
     }
 
     fn empty(wanted: Wanted<'_>) -> View {
@@ -153,6 +162,14 @@ impl Reading {
             Content::Unreadable(why) => Some(why.clone()),
         }
     }
+}
+
+/// A moment in which no Sexton writes: the kernel lock, where there is one and it can be had.
+fn find_calm(path: &Path) -> Option<FileLock> {
+    let lock = sidecar::path_of(path, KERNEL_LOCK);
+    // Nobody who only reads makes anything.
+    let there = lock.symlink_metadata().is_ok();
+    if there { FileLock::acquire_within(&lock, CALM_WAIT).ok().flatten() } else { None }
 }
 
 fn list(
