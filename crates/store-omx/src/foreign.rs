@@ -45,7 +45,7 @@ struct Found {
 }
 
 enum Holder {
-    Us(Owner),
+    Us(Box<Owner>),
     Them { since: SystemTime },
 }
 
@@ -85,7 +85,7 @@ impl ForeignLock {
 
     fn find_own(&self, root: &Root) -> Option<u64> {
         let found = find(&root.fd).ok().flatten()?;
-        matches!(&found.holder, Holder::Us(owner) if *owner == self.owner).then_some(found.inode)
+        matches!(&found.holder, Holder::Us(owner) if **owner == self.owner).then_some(found.inode)
     }
 
     fn release(&self) -> io::Result<()> {
