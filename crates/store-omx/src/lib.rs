@@ -64,6 +64,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     starts: false,
     revisions: Revisions::Contents,
     damage: Reach::Record,
+    processes: false,
     ..Capabilities::EVERYTHING
 };
 

@@ -38,7 +38,7 @@ pub(crate) fn decode(id: &SessionId, document: &Document, modified: Time) -> Ses
         }
     }
     let started_at = find_time(document, STARTED_AT);
-    let mut session = Session::new(id.clone(), nowhere(), started_at.unwrap_or(modified));
+    let mut session = Session::new(id.clone(), Host::unnamed(), started_at.unwrap_or(modified));
     session.status = status_of(document);
     session.started_at = started_at;
     session.finished_at = session.status.is_finished().then(|| {
@@ -52,12 +52,7 @@ pub(crate) fn decode(id: &SessionId, document: &Document, modified: Time) -> Ses
 
 /// The record of a session that has no loop yet.
 pub(crate) fn without_loop(id: &SessionId, since: Time) -> Session {
-    Session::new(id.clone(), nowhere(), since)
-}
-
-/// Their files do not say which machine they belong to; so they belong to none that recovery could judge.
-fn nowhere() -> Host {
-    Host { machine_id: String::new(), hostname: String::new() }
+    Session::new(id.clone(), Host::unnamed(), since)
 }
 
 fn find_agent(document: &Document) -> Option<Agent> {

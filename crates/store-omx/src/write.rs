@@ -6,10 +6,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, fsync, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use sexton_core::store::Durability;
 use sexton_core::{SessionId, StoreError};
+use sexton_durable::sync_all;
 
 use crate::claim::Held;
 use crate::dir::{
@@ -185,7 +186,7 @@ impl Held<'_> {
 
     fn sync(&self, file: impl AsFd) -> io::Result<()> {
         match self.durability {
-            Durability::Power => Ok(fsync(file)?),
+            Durability::Power => sync_all(&File::from(file.as_fd().try_clone_to_owned()?)),
             Durability::Process => Ok(()),
         }
     }

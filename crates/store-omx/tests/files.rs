@@ -7,7 +7,7 @@ use pollster::block_on;
 use serde_json::json;
 use sexton_core::session::LoopState;
 use sexton_core::store::{Access, Damage, update_session};
-use sexton_core::{Batch, Query, Session, Status, StoreError};
+use sexton_core::{Batch, Host, Query, Session, Status, StoreError};
 
 mod support;
 use support::{Yard, agent, driving, id, now};
@@ -157,11 +157,7 @@ fn i5_no_link_leads_out_of_the_directory() {
     for linked in ["folder", "file", "dangling"] {
         let error = block_on(store.load(&id(linked))).unwrap_err();
         assert!(matches!(error, StoreError::DamagedRecord { .. }), "{error:?}");
-        let mut session = Session::new(
-            id(linked),
-            sexton_core::Host { machine_id: String::new(), hostname: String::new() },
-            now(),
-        );
+        let mut session = Session::new(id(linked), Host::unnamed(), now());
         session.status = Status::Running;
         session.loop_state = Some(LoopState { active: true, ..LoopState::default() });
         for batch in [Batch::new().insert(session.clone()), Batch::new().remove(&session)] {

@@ -1,5 +1,7 @@
 //! Every reason of their table, in their words, with what their files say afterwards.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::fs;
 use std::time::Duration;
 

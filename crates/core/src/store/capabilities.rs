@@ -34,6 +34,9 @@ pub struct Capabilities {
     pub marks: bool,
     /// How far the damage of one record reaches.
     pub damage: Reach,
+    /// Whether its records tell of processes. Where not, there is nothing that recovery could judge: it
+    /// leaves them alone, finished ones too, which are their own tool's to remove.
+    pub processes: bool,
 }
 
 /// Fields of a record, named as in its JSON; those inside another with a dot: `ticket`, `worktree.path`.
@@ -113,6 +116,7 @@ impl Capabilities {
         revisions: Revisions::Commits,
         marks: true,
         damage: Reach::Store,
+        processes: true,
     };
 
     /// Whether whatever `field` says is kept.
