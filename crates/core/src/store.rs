@@ -506,7 +506,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// It has no place for what it was asked to keep. Nothing was written.
-    #[error("a {backend} store cannot keep {what}")]
+    #[error("{} {backend} store cannot keep {what}", article(.backend))]
     Unsupported {
         /// The store's kind.
         backend: &'static str,
@@ -566,6 +566,10 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+fn article(noun: &str) -> &'static str {
+    if noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
 }
 
 fn first(damage: &[Damage]) -> String {

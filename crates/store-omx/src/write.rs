@@ -198,3 +198,83 @@ fn find_text<'v>(view: &'v View, id: &SessionId) -> Option<&'v FileText> {
         Content::Absent(_) | Content::Unreadable(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::claim::Claim;
+    use crate::foreign;
+
+    const OLD: &str = "{\"active\": true}";
+
+    fn state_file(root: &Path, id: &str) -> std::path::PathBuf {
+        root.join(SESSIONS).join(id).join(STATE_FILE)
+    }
+
+    /// A directory with the session `old`, which is to hand its loop to `new`; what is done in between; and
+    /// what came of it.
+    fn disturbed_by(deed: impl FnOnce(&Path)) -> (TempDir, Written) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        fs::create_dir_all(root.join("sessions/old")).unwrap();
+        fs::write(state_file(root, "old"), OLD).unwrap();
+        let claim = Claim::acquire(root, Durability::Process).unwrap();
+        let mut held = claim.enter().unwrap();
+        let planned = |id: &str, before: Option<&str>, after: &str| Planned {
+            session: id.parse().unwrap(),
+            before: before.map(str::to_owned),
+            after: Some(after.to_owned()),
+        };
+        let files = vec![planned("old", Some(OLD), "{}"), planned("new", None, OLD)];
+        let ids = files.iter().map(|file| file.session.clone()).collect();
+        let view = View::load(root, Wanted::These(&ids)).unwrap();
+        deed(root);
+        let written = held.write(files, &view).unwrap();
+        drop(held);
+        drop(claim);
+        (dir, written)
+    }
+
+    fn text(dir: &TempDir, id: &str) -> Option<String> {
+        fs::read_to_string(state_file(dir.path(), id)).ok()
+    }
+
+    #[test]
+    fn what_nobody_disturbs_is_written() {
+        let (dir, written) = disturbed_by(|_| {});
+        assert_eq!(written, Written::Done);
+        assert_eq!((text(&dir, "old").as_deref(), text(&dir, "new").as_deref()), (Some("{}"), Some(OLD)));
+    }
+
+    #[test]
+    fn a_file_that_somebody_changed_since_it_was_read_is_not_written_nor_is_any_other() {
+        let theirs = "{\"active\": true, \"iteration\": 4}";
+        let (dir, written) = disturbed_by(|root| fs::write(state_file(root, "old"), theirs).unwrap());
+        assert_eq!(written, Written::Disturbed);
+        assert_eq!((text(&dir, "old").as_deref(), text(&dir, "new")), (Some(theirs), None));
+        // The same text again, in another file: whoever wrote it may have looked at the rest meanwhile.
+        let (dir, written) = disturbed_by(|root| {
+            fs::write(root.join("copy"), OLD).unwrap();
+            fs::rename(root.join("copy"), state_file(root, "old")).unwrap();
+        });
+        assert_eq!((written, text(&dir, "new")), (Written::Disturbed, None));
+        let (dir, written) = disturbed_by(|root| {
+            fs::create_dir_all(root.join("sessions/new")).unwrap();
+            fs::write(state_file(root, "new"), theirs).unwrap();
+        });
+        assert_eq!((written, text(&dir, "old").as_deref()), (Written::Disturbed, Some(OLD)));
+    }
+
+    #[test]
+    fn whoever_lost_their_lock_writes_nothing() {
+        let (dir, written) = disturbed_by(|root| fs::remove_dir_all(root.join(foreign::NAME)).unwrap());
+        assert_eq!(written, Written::Disturbed);
+        assert_eq!((text(&dir, "old").as_deref(), text(&dir, "new")), (Some(OLD), None));
+        assert_eq!(fs::read_dir(dir.path().join(".sexton/tmp")).unwrap().count(), 0);
+    }
+}

@@ -225,9 +225,9 @@ fn what_has_no_place_is_refused_and_nothing_is_written() {
     let refusals = [named, bare, late]
         .map(|session| block_on(store.commit(Batch::new().replace(session))).unwrap_err().to_string());
     insta::assert_snapshot!(refusals.join("\n"), @r"
-    a omx store cannot keep `name` of session old
-    a omx store cannot keep session old without its loop
-    a omx store cannot keep the status `timed_out` of session old
+    an omx store cannot keep `name` of session old
+    an omx store cannot keep session old without its loop
+    an omx store cannot keep the status `timed_out` of session old
     ");
     assert_eq!(yard.files(), before);
 }
