@@ -60,6 +60,9 @@ fn every_backend_is_linked_in() {
         names,
         ["store json", "store sqlite", "store tf", "probe linux", "probe portable", "worktree git"]
     );
+    let expected =
+        ["store json", "store omx", "store sqlite", "probe linux", "probe portable", "worktree git"];
+    assert_eq!(names, expected);
 }
 
 #[test]
