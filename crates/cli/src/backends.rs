@@ -9,6 +9,8 @@ use sexton_proc_linux as _;
 use sexton_proc_portable as _;
 #[cfg(feature = "store-json")]
 use sexton_store_json as _;
+#[cfg(feature = "store-omx")]
+use sexton_store_omx as _;
 #[cfg(feature = "store-sqlite")]
 use sexton_store_sqlite as _;
 #[cfg(feature = "store-tf")]

@@ -187,7 +187,7 @@ pub async fn check_store(context: &Context<'_>) -> Vec<Finding> {
 
 fn of_damage(damage: &Damage, cure: &str) -> Finding {
     if damage.harmless {
-        return Finding::new(Severity::Notice, "store", format!("{damage}; the next write clears it away"));
+        return Finding::new(Severity::Notice, "store", damage.to_string());
     }
     Finding::new(Severity::StoreUnusable, "store", damage.to_string()).cure(cure)
 }

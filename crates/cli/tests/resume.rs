@@ -52,6 +52,7 @@ macro_rules! on_store {
 
 on_store!(sqlite, "store-sqlite");
 on_store!(json, "store-json");
+on_store!(omx, "store-omx");
 
 const MINE: [&str; 2] = ["--agent-session", AGENT];
 

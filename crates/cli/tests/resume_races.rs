@@ -12,7 +12,7 @@ use serde_json::Value;
 use sexton_core::resume::Reason;
 use support::loops::{AGENT, Loops, driven, ended};
 use support::strace::{kill_alone_at, mutating_calls, trace_alone};
-use support::{Bystander, stores};
+use support::{Bystander, loop_stores, stores};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MANY: usize = 50;
@@ -39,7 +39,7 @@ fn expected(loops: &Loops, others: Reason) -> BTreeMap<String, usize> {
 
 #[test]
 fn of_fifty_at_once_in_one_session_one_takes_the_loop_over() {
-    for store in stores() {
+    for store in loop_stores() {
         let loops = Loops::on(store);
         loops.insert([driven("old", HOUR), ended("new")]);
         let currents = vec!["new".to_owned(); MANY];
@@ -64,7 +64,7 @@ fn of_fifty_live_sessions_at_once_one_takes_the_loop_over() {
 
 #[test]
 fn i6_a_transfer_killed_at_any_change_leaves_one_owner() {
-    for store in stores() {
+    for store in loop_stores() {
         let loops = Loops::on(store);
         let mut round = 0;
         // Each round has an agent of its own, so that it finds nothing of those before.
@@ -97,9 +97,7 @@ fn i6_a_transfer_killed_at_any_change_leaves_one_owner() {
                 names[..2].iter().filter(|name| drivers.contains(name)).cloned().collect()
             };
             let owner = owners();
-            if loops.dialect().spares_the_living {
-                assert_eq!(owner.len(), 1, "{when}");
-            }
+            assert_eq!(owner.len(), 1, "{when}");
             before_the_commit += usize::from(owner[0] == names[0]);
             let (document, code) = loops.try_resume(&words[2..]);
             assert_eq!(code, 0, "{when}: {document}");

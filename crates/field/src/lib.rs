@@ -121,7 +121,16 @@ impl Yard {
     /// Puts any command into this yard.
     pub fn enclose(&self, command: &mut Command) {
         command.current_dir(self.work_dir()).stdin(Stdio::null());
-        for name in ["SEXTON_SESSION_ID", "SEXTON_PROBE", "XDG_STATE_HOME", "COLUMNS", "TMUX_PANE"] {
+        for name in [
+            "SEXTON_SESSION_ID",
+            "SEXTON_PROBE",
+            "XDG_STATE_HOME",
+            "COLUMNS",
+            "TMUX_PANE",
+            "OMX_SESSION_ID",
+            "CODEX_SESSION_ID",
+            "SESSION_ID",
+        ] {
             command.env_remove(name);
         }
         command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("config"));
@@ -253,17 +262,24 @@ pub fn kill_9(pid: u64) {
 
 /// Sexton's own stores that are linked into the binary, the default first.
 pub fn stores() -> Vec<&'static str> {
-    static LINKED: OnceLock<Vec<&'static str>> = OnceLock::new();
+    linked(&["sqlite", "json"])
+}
+
+/// The same, with the stores of other tools whose loops can be resumed.
+pub fn loop_stores() -> Vec<&'static str> {
+    linked(&["sqlite", "json", "omx"])
+}
+
+fn linked(names: &[&'static str]) -> Vec<&'static str> {
+    static LINKED: OnceLock<Value> = OnceLock::new();
     let ask = || {
         let output = Command::new(program()).args(["backends", "--json"]).output().unwrap();
-        let linked: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let is_linked = |name: &&str| {
-            let mut linked = linked.as_array().unwrap().iter();
-            linked.any(|one| one["kind"] == "store" && one["name"] == **name)
-        };
-        ["sqlite", "json"].into_iter().filter(is_linked).collect()
+        serde_json::from_slice(&output.stdout).unwrap()
     };
-    LINKED.get_or_init(ask).clone()
+    let linked = LINKED.get_or_init(ask).as_array().unwrap();
+    let is_linked =
+        |name: &str| linked.iter().any(|backend| backend["kind"] == "store" && backend["name"] == name);
+    names.iter().copied().filter(|name| is_linked(name)).collect()
 }
 
 /// Sends a signal to a process that the test's own yard started.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sexton_core::resume::{Dialect, Reason};
 use sexton_core::session::{Agent, Exit, LoopState};
 use sexton_core::{Host, Query, Session, SessionId, Status, Store, Time};
@@ -43,7 +43,12 @@ impl Loops {
 
     /// Puts sessions into the store.
     pub fn insert<const N: usize>(&self, sessions: [Session; N]) {
-        insert_records(&self.yard, sessions.into());
+        if self.yard.store_url().starts_with("omx:") {
+            self.yard.ok(&["ps"]);
+            sessions.iter().for_each(|session| write_as_omx(&self.yard, session));
+        } else {
+            insert_records(&self.yard, sessions.into());
+        }
     }
 
     /// The record of a session.
@@ -96,9 +101,28 @@ impl Loops {
     /// Starts `resume --json` with these arguments in the session `current`, for many to run at once.
     pub fn resume_later(&self, current: &str, arguments: &[&str]) -> Command {
         let mut command = self.yard.command(&[&["resume", "--json"], arguments].concat());
-        command.env("SEXTON_SESSION_ID", current).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env(self.dialect().session_variables[0], current)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
+}
+
+/// Writes what oh-my-codex would have written of `session`: its directory, and its loop where it has one.
+fn write_as_omx(yard: &Yard, session: &Session) {
+    let directory = yard.store_path().join("sessions").join(session.id.as_str());
+    std::fs::create_dir_all(&directory).unwrap();
+    let Some(state) = &session.loop_state else { return };
+    let agent = session.agent.clone().unwrap_or_default();
+    let mut document = json!({
+        "active": state.active, "current_phase": state.phase, "iteration": state.iteration,
+        "max_iterations": state.max_iterations, "updated_at": state.updated_at,
+        "owner_codex_session_id": agent.session_id, "owner_codex_thread_id": agent.thread_id,
+    });
+    document.as_object_mut().unwrap().extend(state.extra.clone());
+    let text = serde_json::to_string_pretty(&document).unwrap();
+    std::fs::write(directory.join("ralph-state.json"), text).unwrap();
 }
 
 /// The time, without a clock's last digits.

@@ -53,4 +53,5 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     starts: false,
     revisions: Revisions::Contents,
     marks: false,
+    ..Capabilities::EVERYTHING
 };

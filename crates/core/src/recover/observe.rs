@@ -87,7 +87,7 @@ pub(super) async fn sight(ground: &Ground<'_>, session: Session) -> Result<Sight
 }
 
 async fn look(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> Sighting {
-    let ours = session.host.is_here(ground.host);
+    let ours = session.host.is_here(ground.host) && ground.store.describe().capabilities.processes;
     let mut sighting = Sighting {
         ours,
         exit_waits: false,

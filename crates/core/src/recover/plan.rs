@@ -127,7 +127,10 @@ fn decide(seen: &Sighting, policy: &Policy, now: Time) -> Decision {
     let of = Judged { seen, now };
     let age = session.started_at.unwrap_or(session.created_at).age_at(now);
     if !seen.ours {
-        return of.left_alone(format!("it belongs to the host {}", session.host.hostname));
+        return of.left_alone(match session.host.is_unnamed() {
+            true => "nothing says which process it is".to_owned(),
+            false => format!("it belongs to the host {}", session.host.hostname),
+        });
     }
     if seen.exit_waits {
         return of.with_steps(

@@ -37,6 +37,9 @@ pub async fn prune(
 
 /// Retention as the last part of a recovery.
 pub(super) async fn apply(run: &mut Run<'_>) -> Result<(), RecoverError> {
+    if !run.ground.store.describe().capabilities.processes {
+        return Ok(());
+    }
     let began = run.now();
     let due = find_due(run.ground, &run.policy.retention, began).await?;
     if !run.policy.dry_run {

@@ -32,6 +32,11 @@ pub struct Capabilities {
     /// Whether the worktrees that its records name carry our mark. Where not, another tool made them, and
     /// recovery claims one before it touches it.
     pub marks: bool,
+    /// How far the damage of one record reaches.
+    pub damage: Reach,
+    /// Whether its records tell of processes. Where not, there is nothing that recovery could judge: it
+    /// leaves them alone, finished ones too, which are their own tool's to remove.
+    pub processes: bool,
 }
 
 /// Fields of a record, named as in its JSON; those inside another with a dot: `ticket`, `worktree.path`.
@@ -88,6 +93,18 @@ pub enum Revisions {
     Contents,
 }
 
+/// How far the damage of one record reaches. Around it everything stays readable either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All records share a file, and nobody can tell what a write would make of the damage: the whole store
+    /// is only read until it is repaired.
+    Store,
+    /// Each record has a file of its own: that one is only read, and [`Damage::harmless`](super::Damage) says
+    /// that every other can be written. A batch that is about it is refused with
+    /// [`StoreError::DamagedRecord`].
+    Record,
+}
+
 impl Capabilities {
     /// Those of a store that keeps whatever it is given.
     pub const EVERYTHING: Capabilities = Capabilities {
@@ -98,6 +115,8 @@ impl Capabilities {
         starts: true,
         revisions: Revisions::Commits,
         marks: true,
+        damage: Reach::Store,
+        processes: true,
     };
 
     /// Whether whatever `field` says is kept.

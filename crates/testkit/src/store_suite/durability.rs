@@ -69,7 +69,14 @@ fn i6_a_new_store_is_synced_with_its_directory(subject: &Subject) {
     assert!(synced, "the store's directory was not synced before the first acknowledgement");
     for path in first.iter().filter_map(|call| call.find_written(id)) {
         let Some(made) = first.iter().position(|call| call.makes(path)) else { continue };
-        let named = first.iter().skip(made).any(|call| call.syncs(&directory));
+        // The name that counts is the last one it got.
+        let renamed = first.iter().enumerate().rev().find_map(|(at, call)| match call {
+            Call::Rename { from, to } if from == path => Some((at, to.as_path())),
+            _ => None,
+        });
+        let (at, name) = renamed.unwrap_or((made, path));
+        let folder = name.parent().expect("a file has a directory");
+        let named = first.iter().skip(at).any(|call| call.syncs(folder));
         assert!(named, "{id} was acknowledged before the name of {} was synced", path.display());
     }
 }

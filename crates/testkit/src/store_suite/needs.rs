@@ -3,11 +3,11 @@
 
 use pollster::block_on;
 use serde_json::{Map, Value};
-use sexton_core::store::{Capabilities, Fields, KNOWN, Revisions, UNKNOWN};
-use sexton_core::{Batch, Session, StoreError};
+use sexton_core::store::{Capabilities, Fields, KNOWN, Reach, Revisions, UNKNOWN};
+use sexton_core::{Batch, Query, Session, StoreError};
 
 use super::Subject;
-use super::samples::{completed, everything, id};
+use super::samples::{completed, everything, id, running};
 use super::site::{Handle, Site};
 use crate::trials::Need;
 
@@ -76,6 +76,34 @@ pub(super) const COMMIT_REVISIONS: Need<Subject> = Need {
     },
 };
 
+/// Damage of one record reaches the whole store.
+pub(super) const SHARED_DAMAGE: Need<Subject> = Need {
+    what: "shared_damage",
+    is_met: |subject, _| subject.capabilities.damage == Reach::Store,
+    require_refusal: |subject, _| {
+        let site = Site::with(subject, ["a", "b", "c"].map(completed));
+        let (there, gone) = (site.reader().require(&id("a")), site.reader().require(&id("b")));
+        site.damage(&gone.id);
+        let store = site.writer();
+        let before = site.bytes();
+        assert!(store.0.damage().iter().all(|damage| damage.harmless), "{:?}", store.0.damage());
+        let other = || Batch::new().insert(running("new"));
+        for batch in [other().insert(completed("b")), other().replace(gone.clone()), other().remove(&gone)] {
+            let error = store.try_commit(batch).expect_err("one of its records is damaged");
+            assert!(matches!(&error, StoreError::DamagedRecord { id, .. } if *id == gone.id), "{error:?}");
+            assert_eq!(site.bytes(), before, "a refused batch left something behind");
+        }
+        // What it does not reach is written, and it is not touched by a byte.
+        store.commit(other().remove(&there));
+        let after = site.bytes();
+        let same = before.iter().filter(|(path, bytes)| after.get(*path) == Some(bytes)).count();
+        assert_eq!(same, before.len() - 1, "only the record that was removed is gone");
+        assert_ne!(store.listing(&Query::all()).damage, []);
+        let ids: Vec<_> = store.listing(&Query::all()).sessions.into_iter().map(|found| found.id).collect();
+        assert_eq!(ids, ["new", "c"].map(id));
+    },
+};
+
 const fn field(name: &'static str) -> Need<Subject> {
     Need {
         what: name,
@@ -87,6 +115,11 @@ const fn field(name: &'static str) -> Need<Subject> {
 /// Checks that `field` is refused by its name and that nothing is written; or, where it may be forgotten,
 /// that the record is written without it.
 pub(super) fn require_refusal(subject: &Subject, field: &str) {
+    let field = match field.split_once('.') {
+        // Without a place for anything inside, it is the whole that is refused.
+        Some((outer, _)) if needed(&subject.capabilities, outer, &everything_of(outer)).is_empty() => outer,
+        _ => field,
+    };
     let site = Site::with(subject, [completed("there")]);
     let store = site.writer();
     let there = store.require(&id("there"));
@@ -134,6 +167,11 @@ fn give(capabilities: &Capabilities, session: &Session, field: &str) -> Session 
         }
     }
     serde_json::from_value(to).expect("the sample is a record")
+}
+
+/// The field `name` of the record that has every field.
+fn everything_of(name: &str) -> Value {
+    serde_json::to_value(everything()).expect("a record has a JSON form")[name].take()
 }
 
 /// What the store takes of the object `outer`, so that a field can be put into it.

@@ -50,8 +50,8 @@ pub(super) fn with_status(session: &Session, status: Status) -> Session {
 pub(super) fn mark(capabilities: &Capabilities, session: &mut Session, mark: &str) {
     if capabilities.keeps("ticket") {
         session.ticket = Some(mark.to_owned());
-    } else if capabilities.keeps("loop.phase") {
-        session.loop_state.get_or_insert_default().phase = Some(mark.to_owned());
+    } else if capabilities.keeps("loop.pane") {
+        session.loop_state.get_or_insert_default().pane = Some(mark.to_owned());
     } else {
         session.extra.insert("mark".to_owned(), json!(mark));
     }
@@ -59,8 +59,8 @@ pub(super) fn mark(capabilities: &Capabilities, session: &mut Session, mark: &st
 
 /// The mark that `session` has.
 pub(super) fn mark_of(session: &Session) -> Option<&str> {
-    let phase = session.loop_state.as_ref().and_then(|state| state.phase.as_deref());
-    session.ticket.as_deref().or(phase).or_else(|| session.extra.get("mark")?.as_str())
+    let pane = session.loop_state.as_ref().and_then(|state| state.pane.as_deref());
+    session.ticket.as_deref().or(pane).or_else(|| session.extra.get("mark")?.as_str())
 }
 
 /// Counts one up in a place of `session` that a store of such capabilities keeps.

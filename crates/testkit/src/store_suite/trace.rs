@@ -87,8 +87,9 @@ fn read_call(text: &str) -> Option<Call> {
         return None;
     }
     if name.starts_with("rename") {
-        let mut quoted = arguments.split('"').skip(1).step_by(2).map(PathBuf::from);
-        return Some(Call::Rename { from: quoted.next()?, to: quoted.next()? });
+        let mut words = arguments.split('"');
+        let mut path = || Some(folder(words.next()?).join(words.next()?));
+        return Some(Call::Rename { from: path()?, to: path()? });
     }
     if name == "openat" {
         let (_, opened) = result.split_once('<')?;
@@ -101,6 +102,14 @@ fn read_call(text: &str) -> Option<Call> {
         "fsync" | "fdatasync" => Call::Sync(path),
         _ => Call::Write { descriptor: descriptor.parse().ok()?, path, text: text.to_owned() },
     })
+}
+
+/// The directory of `FD<path>, `, in which a name that follows is looked up; an absolute one leaves it.
+fn folder(text: &str) -> PathBuf {
+    text.rsplit_once('<')
+        .and_then(|(_, rest)| rest.split_once('>'))
+        .map(|(path, _)| path.into())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -117,14 +126,17 @@ mod tests {
                      10 <... fdatasync resumed>) = 0\n\
                      10 fsync(5</s>) = -1 EIO (Input/output error)\n\
                      10 rename(\"/s/j.tmp\", \"/s/j\") = 0\n\
+                     10 renameat(5</s/t>, \"a\", 6</s>, \"b\") = 0\n\
                      10 +++ exited with 0 +++\n";
         let calls = read_calls(trace);
-        let [make, write, said, sync, rename] = calls.as_slice() else { panic!("{calls:?}") };
+        let [make, write, said, sync, rename, inside] = calls.as_slice() else { panic!("{calls:?}") };
         assert!(make.makes(Path::new("/s/j")));
         assert_eq!(write.find_written("id"), Some(Path::new("/s/j")));
         assert!(said.says("one") && !write.says("id"));
         assert!(sync.syncs(Path::new("/s/j")));
         let Call::Rename { from, to } = rename else { panic!("{rename:?}") };
         assert_eq!((from.as_path(), to.as_path()), (Path::new("/s/j.tmp"), Path::new("/s/j")));
+        let Call::Rename { from, to } = inside else { panic!("{inside:?}") };
+        assert_eq!((from.as_path(), to.as_path()), (Path::new("/s/t/a"), Path::new("/s/b")));
     }
 }
