@@ -15,10 +15,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub mod loops;
+pub mod page;
 pub mod records;
 pub mod repository;
 pub mod scene;
 pub mod strace;
+pub mod tmux;
 
 /// Long enough for anything on a loaded machine.
 pub const GENEROUS: Duration = Duration::from_secs(60);
@@ -121,6 +123,9 @@ impl Yard {
     pub fn enclose(&self, command: &mut Command) {
         command.current_dir(self.work_dir()).stdin(Stdio::null());
         for name in ["SEXTON_SESSION_ID", "SEXTON_PROBE", "XDG_STATE_HOME", "COLUMNS", "TMUX_PANE"] {
+            command.env_remove(name);
+        }
+        for name in ["CLICOLOR_FORCE", "COMPLETE"] {
             command.env_remove(name);
         }
         command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("config"));
