@@ -73,7 +73,8 @@ fn completer_of(path: &str, argument: &Arg) -> Option<ArgValueCompleter> {
         })
     };
     Some(match argument.get_id().as_str() {
-        "session" | "sessions" => sessions(whom(path)),
+        // `loop set` takes a session among its words.
+        "session" | "sessions" | "words" => sessions(whom(path)),
         "status" => offer(|| Status::ALL.map(|status| status.to_string()).to_vec()),
         "store" | "from" | "to" => offer(store_schemes),
         "probe" => offer(probe_names),

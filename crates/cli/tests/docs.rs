@@ -32,10 +32,12 @@ use support::scene::end_behind_its_back;
 use support::{Bystander, GENEROUS, Yard, eventually, processes_with, program};
 
 /// Pages that have commands. One that loses its last command, or that nobody finds any more, is noticed.
-const WITH_COMMANDS: [&str; 7] = [
+const WITH_COMMANDS: [&str; 9] = [
     "README.md",
     "docs/configuration.md",
+    "docs/hooks.md",
     "docs/recovery.md",
+    "docs/resume.md",
     "docs/sessions.md",
     "docs/stores.md",
     "docs/terminal.md",
