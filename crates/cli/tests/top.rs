@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
-use support::repository::Repository;
 use support::tmux::Terminal;
 use support::{Yard, eventually, is_running, processes_with, program, send_signal};
 
@@ -177,7 +176,7 @@ fn it_can_be_suspended_and_brought_back() {
 #[cfg(feature = "worktree-git")]
 fn the_work_that_was_rescued_is_shown() {
     let yard = yard();
-    Repository::in_work_dir(&yard);
+    support::repository::Repository::in_work_dir(&yard);
     let script = "echo new > added; echo more >> tracked; exec sleep 600";
     let id = yard.ok(&["run", "-d", "-w", "--name", "worker", "--", "sh", "-c", script]);
     let tree = PathBuf::from(yard.record(&id)["worktree"]["path"].as_str().unwrap());
