@@ -85,6 +85,9 @@ _sexton() {
             sexton,stop)
                 cmd="sexton__subcmd__stop"
                 ;;
+            sexton,top)
+                cmd="sexton__subcmd__top"
+                ;;
             sexton,trust)
                 cmd="sexton__subcmd__trust"
                 ;;
@@ -128,7 +131,7 @@ _sexton() {
 
     case "${cmd}" in
         sexton)
-            opts="-h -V --state-dir --store --probe --json --help --version run ps show logs wait stop register finish recover resume loop prune forget rescue worktree backup restore migrate doctor metrics backends config trust schema completions demo"
+            opts="-h -V --state-dir --store --probe --json --help --version run ps top show logs wait stop register finish recover resume loop prune forget rescue worktree backup restore migrate doctor metrics backends config trust schema completions demo"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1117,6 +1120,36 @@ _sexton() {
                     return 0
                     ;;
                 --signal)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__top)
+            opts="-a -h --all --filter --state-dir --store --probe --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --filter)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

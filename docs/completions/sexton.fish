@@ -32,6 +32,7 @@ complete -c sexton -n "__fish_sexton_needs_command" -s h -l help -d 'Print help'
 complete -c sexton -n "__fish_sexton_needs_command" -s V -l version -d 'Print version'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "run" -d 'Start a session'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "ps" -d 'List sessions'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "top" -d 'Watch sessions live'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "show" -d 'Show one record, whole'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "logs" -d 'Print a session\'s output'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "wait" -d 'Block until sessions end'
@@ -94,6 +95,13 @@ complete -c sexton -n "__fish_sexton_using_subcommand ps" -s a -l all -d 'Finish
 complete -c sexton -n "__fish_sexton_using_subcommand ps" -s w -l watch -d 'Go on, and list again whenever something changes'
 complete -c sexton -n "__fish_sexton_using_subcommand ps" -l json -d 'Print one JSON document on stdout'
 complete -c sexton -n "__fish_sexton_using_subcommand ps" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand top" -l filter -d 'Only sessions whose name, id, ticket, status or command contains this' -r
+complete -c sexton -n "__fish_sexton_using_subcommand top" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand top" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand top" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand top" -s a -l all -d 'Finished sessions too'
+complete -c sexton -n "__fish_sexton_using_subcommand top" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand top" -s h -l help -d 'Print help'
 complete -c sexton -n "__fish_sexton_using_subcommand show" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand show" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand show" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r

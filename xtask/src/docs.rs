@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::Result;
 use crate::steps::shown;
 use crate::workspace::{cargo, root};
+use crate::{Result, picture};
 
 /// What is generated, below docs/. Everything in these folders is; nothing beside them is touched.
 const FOLDERS: [&str; 2] = ["man", "completions"];
@@ -18,6 +18,9 @@ pub(crate) struct DocsArguments {
     /// Change nothing; fail where a document is not what the program would write
     #[arg(long)]
     check: bool,
+    /// Only take the picture of the live view again, docs/images/top.svg
+    #[arg(long, conflicts_with = "check")]
+    picture: bool,
 }
 
 /// Documents by their path below docs/.
@@ -25,6 +28,9 @@ type Documents = BTreeMap<String, Vec<u8>>;
 
 /// Writes the documents, or with `--check` compares them.
 pub(crate) fn run(arguments: &DocsArguments) -> Result {
+    if arguments.picture {
+        return picture::take();
+    }
     if arguments.check {
         let stale = find_stale()?;
         return if stale.is_empty() {

@@ -9,6 +9,7 @@ mod bench;
 mod dist;
 mod docs;
 mod faults;
+mod picture;
 mod steps;
 mod test;
 mod tidy;
@@ -50,6 +51,19 @@ enum Task {
     Faults(faults::FaultsArguments),
     /// Build the program as it is meant to be given to people
     Dist,
+}
+
+/// Whether `cargo xtask` followed by `words` names a task; what follows a task are its own arguments.
+fn has_task(words: &[&str]) -> bool {
+    let mut command = <Arguments as clap::CommandFactory>::command();
+    for word in words {
+        if !command.has_subcommands() {
+            return true;
+        }
+        let Some(below) = command.find_subcommand(word) else { return false };
+        command = below.clone();
+    }
+    true
 }
 
 fn main() -> ExitCode {

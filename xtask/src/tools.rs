@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::Result;
 
 /// Each program that the tests need, and the Debian package it comes in.
-const TOOLS: [(&str, &str); 1] = [("strace", "strace")];
+const TOOLS: [(&str, &str); 2] = [("strace", "strace"), ("tmux", "tmux")];
 
 /// Installs what the tests need and is missing, or says what to install.
 pub(crate) fn require_all() -> Result {

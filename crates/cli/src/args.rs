@@ -8,7 +8,12 @@ use crate::commands;
 /// everything in order after a crash.
 #[derive(Parser)]
 #[command(name = "sexton", version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "Try it on a throw-away state directory: sexton demo")]
+#[command(after_help = "\
+Examples:
+  sexton demo                                       the whole story on a throw-away repository
+  sexton run -d -w --name fix -- claude -p 'fix it' in the background, in a git worktree of its own
+  sexton top                                        what runs, live
+  sexton recover                                    after a crash: everything in order")]
 pub struct Cli {
     /// What every command takes.
     #[command(flatten)]
@@ -42,6 +47,8 @@ pub enum Command {
     Run(commands::run::RunArgs),
     /// List sessions
     Ps(commands::ps::PsArgs),
+    /// Watch sessions live
+    Top(commands::top::TopArgs),
     /// Show one record, whole
     Show(commands::show::ShowArgs),
     /// Print a session's output

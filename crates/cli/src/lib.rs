@@ -10,6 +10,7 @@ mod args;
 mod backends;
 mod backups;
 mod commands;
+mod completing;
 mod context;
 mod ending;
 mod failure;
@@ -22,16 +23,20 @@ mod owner;
 mod probing;
 mod screen;
 mod signal;
+mod top;
 mod trust;
+mod usage;
 mod yard_findings;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use args::Cli;
+use completing::answer_shell;
 use screen::Screen;
 use sexton_supervise::{is_shim, shim_main};
+use usage::parse_arguments;
 
 /// musl's own allocator asks the kernel for memory, and gives it back, at nearly every turn; starting this
 /// program would be mostly that.
@@ -48,9 +53,12 @@ pub fn main() -> ExitCode {
     if is_asked_for_version() {
         return print_version();
     }
-    let cli = match Cli::try_parse() {
+    if answer_shell() {
+        return ExitCode::SUCCESS;
+    }
+    let cli = match parse_arguments() {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(exit) => return ExitCode::from(exit.0),
     };
     let mut screen = Screen::for_terminal(cli.global.json);
     let outcome = pollster::block_on(commands::run(cli, &mut screen));
@@ -59,14 +67,6 @@ pub fn main() -> ExitCode {
         Err(failure) => screen.fail(&failure),
     };
     ExitCode::from(exit.max(screen.exit_of_damage()).0)
-}
-
-/// Prints what the parser has to say: help, or what is wrong with the arguments.
-fn refuse(error: &clap::Error) -> ExitCode {
-    // Where even that cannot be printed there is nobody left to tell.
-    let _ = error.print();
-    let forgiven = commands::resume::is_lenient(std::env::args_os());
-    ExitCode::from(if forgiven { 0 } else { u8::try_from(error.exit_code()).unwrap_or(2) })
 }
 
 /// Whether nothing is asked but the version. Scripts ask that at every step of theirs, so it is answered

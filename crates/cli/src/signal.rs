@@ -35,6 +35,11 @@ pub fn parse_signal(text: &str) -> Result<i32, String> {
     })
 }
 
+/// The names that signals have.
+pub fn signal_names() -> impl Iterator<Item = &'static str> {
+    NAMED.into_iter().map(|(name, _)| name)
+}
+
 /// The signal's name for people, or its number.
 pub fn signal_name(number: i32) -> String {
     let found = NAMED.into_iter().find(|(_, signal)| signal.as_raw() == number);

@@ -53,6 +53,13 @@ pub trait ProcessProbe: Send + Sync {
     /// scans in a row find nobody. Processes named in `policy.spare` are never signalled.
     async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError>;
 
+    /// What the living members of each group use now, in the order of the groups. For people to look at: it
+    /// is old when it is read, and nothing is decided by it.
+    async fn usage(&self, groups: &[Group]) -> Result<Vec<Usage>, ProbeError> {
+        let _ = groups;
+        Err(ProbeError::Unsupported { probe: self.name(), why: "it does not measure".to_owned() })
+    }
+
     /// Sends `signal` to one process, proved at that moment. [`Liveness::Alive`] means that it was sent;
     /// anything else, that it was not.
     async fn signal(&self, process: &ProcessIdentity, signal: i32) -> Result<Liveness, ProbeError> {
@@ -183,6 +190,28 @@ pub struct Members {
     pub processes: Vec<ProcessIdentity>,
     /// Processes that descend from the session but could not be read: perhaps members, never signalled.
     pub unreadable: Vec<u32>,
+}
+
+/// What the processes of a session use together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How many there are.
+    pub processes: usize,
+    /// The processor time that they have used so far, and where the platform tells it that of their ended
+    /// children. It becomes less when one ends whose time nobody inherits; the difference of two looks is
+    /// what was used in between.
+    pub cpu: Duration,
+    /// The memory that they hold, in bytes. What several share is counted for each.
+    pub memory: u64,
+}
+
+impl Usage {
+    /// Adds one process.
+    pub fn add(&mut self, cpu: Duration, memory: u64) {
+        self.processes += 1;
+        self.cpu += cpu;
+        self.memory += memory;
+    }
 }
 
 /// Who is inside a directory.

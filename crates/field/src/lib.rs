@@ -15,11 +15,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub mod loops;
+pub mod page;
 pub mod project;
 pub mod records;
 pub mod repository;
 pub mod scene;
 pub mod strace;
+pub mod tmux;
 
 /// Long enough for anything on a loaded machine.
 pub const GENEROUS: Duration = Duration::from_secs(60);
@@ -131,6 +133,9 @@ impl Yard {
             "CODEX_SESSION_ID",
             "SESSION_ID",
         ] {
+            command.env_remove(name);
+        }
+        for name in ["CLICOLOR_FORCE", "COMPLETE"] {
             command.env_remove(name);
         }
         command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("config"));

@@ -19,6 +19,7 @@ mod prove;
 mod scan;
 mod sweep;
 mod terminate;
+mod usage;
 mod vantage;
 
 pub mod cgroup;
@@ -28,7 +29,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use sexton_core::plugin::{ProbePlugin, inventory};
 use sexton_core::probe::{
-    Contained, EndPolicy, Ended, Group, Limits, Members, Occupants, ProbeCapabilities, ProcessDetails,
+    Contained, EndPolicy, Ended, Group, Limits, Members, Occupants, ProbeCapabilities, ProcessDetails, Usage,
 };
 use sexton_core::session;
 use sexton_core::{Liveness, ProbeError, ProcessIdentity, ProcessProbe, SessionId};
@@ -106,6 +107,10 @@ impl ProcessProbe for LinuxProbe {
     async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError> {
         terminate::terminate(self, groups, policy)
             .map_err(|source| failed("ending the processes of a session", source))
+    }
+
+    async fn usage(&self, groups: &[Group]) -> Result<Vec<Usage>, ProbeError> {
+        self.measure(groups).map_err(|source| failed("measuring the processes of sessions", source))
     }
 
     async fn signal(&self, process: &ProcessIdentity, signal: i32) -> Result<Liveness, ProbeError> {

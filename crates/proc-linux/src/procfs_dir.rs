@@ -11,10 +11,12 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use procfs::FromRead;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, Stat as FileStat};
 use rustix::io::Errno;
+use rustix::param::{clock_ticks_per_second, page_size};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -29,6 +31,8 @@ pub(crate) struct Stat {
     flags: u32,
     threads: i64,
     environment: Option<(u64, u64)>,
+    cpu_ticks: u64,
+    resident_pages: u64,
 }
 
 impl Stat {
@@ -63,6 +67,18 @@ impl Stat {
     pub(crate) fn environment_length(&self) -> Option<u64> {
         let (start, end) = self.environment?;
         (end != 0).then(|| end.saturating_sub(start))
+    }
+
+    /// The processor time of all its threads, and of the children that it has waited for.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let per_second = clock_ticks_per_second().max(1);
+        let fraction = (self.cpu_ticks % per_second) * 1_000_000_000 / per_second;
+        Duration::from_secs(self.cpu_ticks / per_second) + Duration::from_nanos(fraction)
+    }
+
+    /// The memory that it holds, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.resident_pages.saturating_mul(page_size() as u64)
     }
 }
 
@@ -147,6 +163,11 @@ impl ProcDir {
             flags: stat.flags,
             threads: stat.num_threads,
             environment: stat.env_start.zip(stat.env_end),
+            cpu_ticks: [stat.cutime, stat.cstime]
+                .into_iter()
+                .filter_map(|ticks| u64::try_from(ticks).ok())
+                .fold(stat.utime.saturating_add(stat.stime), u64::saturating_add),
+            resident_pages: stat.rss,
         }))
     }
 

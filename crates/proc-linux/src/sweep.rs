@@ -17,7 +17,7 @@ use crate::prove::Proved;
 use crate::scan::{Row, Scan};
 
 /// How long one look at the whole machine may take.
-const SWEEP_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A session whose members are looked for.
 pub(crate) struct Wanted<'a> {

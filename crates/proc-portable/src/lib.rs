@@ -9,6 +9,7 @@
 //! - **The boot** is known on Linux alone. Elsewhere a reboot is not noticed as such: a recorded pid that
 //!   nobody has is gone, one that somebody has is compared.
 //! - **Waiting** for an end means looking again, every 20 ms; there is no event.
+//! - The **processor time** of children that have ended is not known.
 //! - An **environment** that is empty cannot everywhere be told from one that is hidden (macOS hides those
 //!   of its own programs). Of a process of our user it counts as empty, so that descent decides.
 
@@ -18,12 +19,15 @@ mod look;
 mod occupants;
 mod sweep;
 mod terminate;
+mod usage;
 
 use std::path::Path;
 
 use async_trait::async_trait;
 use sexton_core::plugin::{ProbePlugin, inventory};
-use sexton_core::probe::{EndPolicy, Ended, Group, Members, Occupants, ProbeCapabilities, ProcessDetails};
+use sexton_core::probe::{
+    EndPolicy, Ended, Group, Members, Occupants, ProbeCapabilities, ProcessDetails, Usage,
+};
 use sexton_core::{Liveness, ProbeError, ProcessIdentity, ProcessProbe};
 
 use crate::look::Vantage;
@@ -86,6 +90,10 @@ impl ProcessProbe for PortableProbe {
 
     async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError> {
         terminate::terminate(self, groups, policy)
+    }
+
+    async fn usage(&self, groups: &[Group]) -> Result<Vec<Usage>, ProbeError> {
+        self.measure(groups).map_err(|source| failed("measuring the processes of sessions", source))
     }
 
     async fn signal(&self, process: &ProcessIdentity, signal: i32) -> Result<Liveness, ProbeError> {

@@ -159,6 +159,16 @@ fn has_other_threads(process: &Process) -> bool {
     process.tasks().is_some_and(|tasks| tasks.iter().any(|task| *task != process.pid()))
 }
 
+/// The processor time and the memory of the process that has `pid` now; `None` where nobody has.
+pub(crate) fn measure_one(pid: u32) -> io::Result<Option<(Duration, u64)>> {
+    let mut system = new_system()?;
+    let number = Pid::from_u32(pid);
+    let kind = ProcessRefreshKind::nothing().with_cpu().with_memory();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[number]), true, kind);
+    let process = system.process(number).filter(|process| !has_ended(process));
+    Ok(process.map(|process| (Duration::from_millis(process.accumulated_cpu_time()), process.memory())))
+}
+
 /// Whether somebody, a zombie included, has a pid.
 fn exists(pid: u32) -> io::Result<bool> {
     let Some(number) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {

@@ -10,6 +10,7 @@
 //! dispatched before any argument is parsed ([`is_shim`], [`shim_main`]).
 
 mod backups;
+mod change;
 mod control;
 mod exit_file;
 mod log;
@@ -23,6 +24,7 @@ mod stop;
 mod wait;
 
 pub use backups::{BackupFile, backup_dir, list_backups, rotate_backups};
+pub use change::{ChangeWatch, Changes};
 pub use exit_file::{ExitFile, PendingExits};
 pub use log::{LogChunk, LogFollower, LogReader, Woken, wait_to_write};
 pub use plan::{Plan, WatchedCommand};

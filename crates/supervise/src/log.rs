@@ -64,6 +64,17 @@ impl LogReader {
         Ok(LogChunk { bytes, cursor: end, truncated: start != cursor, freed: start.saturating_sub(wanted) })
     }
 
+    /// The last `most` bytes, or what there is of them.
+    pub fn read_end(&mut self, most: u64) -> io::Result<Vec<u8>> {
+        let Some(file) = &mut self.file else { return Ok(Vec::new()) };
+        let from = file.metadata()?.len().saturating_sub(most);
+        let start = first_data_from(file, from)?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Where the last `lines` lines begin.
     pub fn tail_cursor(&mut self, lines: usize) -> io::Result<u64> {
         let Some(file) = &mut self.file else { return Ok(0) };

@@ -4,6 +4,7 @@
 //! here alone.
 
 mod code;
+mod commands;
 mod manifest;
 mod markdown;
 mod readme;
@@ -51,6 +52,7 @@ fn check_texts(files: &[SourceFile], exists: impl Fn(&str) -> bool) -> Vec<Strin
             findings.extend(rust::check(file));
         } else if file.path.ends_with(".md") {
             findings.extend(markdown::find_dead_links(file, &exists));
+            findings.extend(commands::find_unknown(file, crate::has_task));
         } else if file.path.ends_with("/Cargo.toml") {
             findings.extend(manifest::require_workspace_lints(file));
         }

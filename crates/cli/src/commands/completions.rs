@@ -1,4 +1,5 @@
-//! `sexton completions`: completion scripts for shells.
+//! `sexton completions`: completion scripts for shells, for those who want a file. The ones that know ids and
+//! names of sessions are in `completing.rs`.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -8,9 +9,13 @@ use crate::failure::{Exit, Failure};
 use crate::screen::Screen;
 
 /// Print shell completions.
+///
+/// What is printed knows commands and options. `source <(COMPLETE=bash sexton)` in ~/.bashrc completes ids and
+/// names of sessions as well; COMPLETE=zsh, fish, elvish and powershell do the same for those shells.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  source <(COMPLETE=bash sexton)   ids and names too
   sexton completions bash > ~/.local/share/bash-completion/completions/sexton
   sexton completions zsh > ~/.zfunc/_sexton
   sexton completions fish > ~/.config/fish/completions/sexton.fish")]

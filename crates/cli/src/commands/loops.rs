@@ -27,12 +27,21 @@ pub struct LoopArgs {
 #[derive(Subcommand)]
 enum Action {
     /// Show a session's loop
+    #[command(after_help = "\
+Examples:
+  sexton loop show nightly
+  sexton loop show --json          inside a session: its own loop")]
     Show {
         /// Its id, the beginning of its id, or its name [default: the session this command runs in]
         #[arg(value_name = "ID")]
         session: Option<String>,
     },
     /// Set keys of a session's loop; `null` takes one away
+    #[command(after_help = "\
+Examples:
+  sexton loop set nightly active=true phase=executing iteration=0 max_iterations=50
+  sexton loop set iteration=4      inside a session: its own loop
+  sexton loop set nightly note=null")]
     Set {
         /// A session, unless it is the one this command runs in, and the keys and values
         #[arg(value_name = "[ID] KEY=VALUE", required = true)]

@@ -23,6 +23,7 @@ pub mod run;
 pub mod schema;
 pub mod show;
 pub mod stop;
+pub mod top;
 pub mod trust;
 pub mod wait;
 pub mod worktree;
@@ -49,6 +50,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
         }
         Command::Stop(args) => stop::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Ps(args) => ps::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Top(args) => top::run(args, &mut Context::load(&global, screen)?).await,
         Command::Show(args) => show::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Register(args) => register::run(args, &mut Context::load(&global, screen)?).await,
         Command::Finish(args) => finish::run(&args, &mut Context::load(&global, screen)?).await,

@@ -7,9 +7,10 @@ use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
 use sexton_core::duration::format_age;
+use sexton_core::store::Listing;
 use sexton_core::{Query, Session, Status, Store};
 use sexton_durable::MarkFile;
-use sexton_supervise::LogFollower;
+use sexton_supervise::{LogFollower, PendingExits};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -79,20 +80,27 @@ async fn load_listed(
     store: &dyn Store,
     context: &mut Context<'_>,
 ) -> Result<Vec<Listed>, Failure> {
-    let exits = context.pending_exits();
+    let listing = load_sessions(query, store, &context.pending_exits()).await?;
+    context.screen.report_damage(&store.describe().path, &listing.damage);
+    probe_all(listing.sessions, context).await
+}
+
+/// The sessions that fit, as they are now: ends that wait in exit files are shown in their records.
+pub async fn load_sessions(
+    query: &Query,
+    store: &dyn Store,
+    exits: &PendingExits,
+) -> Result<Listing, Failure> {
     let waiting =
         exits.list().map_err(|error| Failure::new(format!("cannot list the exit files: {error}")))?;
+    if waiting.is_empty() {
+        return Ok(store.list(query).await?);
+    }
     // An end that waits in an exit file makes a record another one than its status in the store says.
-    let asked = if waiting.is_empty() {
-        query.clone()
-    } else {
-        Query { statuses: None, limit: None, ..query.clone() }
-    };
-    let mut listing = store.list(&asked).await?;
-    context.screen.report_damage(&store.describe().path, &listing.damage);
-    overlay_exits(&exits, &mut listing.sessions)?;
-    let sessions = if waiting.is_empty() { listing.sessions } else { query.select(listing.sessions) };
-    probe_all(sessions, context).await
+    let mut listing = store.list(&Query { statuses: None, limit: None, ..query.clone() }).await?;
+    overlay_exits(exits, &mut listing.sessions)?;
+    listing.sessions = query.select(listing.sessions);
+    Ok(listing)
 }
 
 /// How often ages and processes are looked at again on a terminal.
@@ -183,10 +191,11 @@ fn table(listed: &[Listed], context: &Context<'_>) -> Table {
     for Listed { session, observed } in listed {
         let active = session.status.is_active();
         let pid = session.process.as_ref().filter(|_| active).map(|process| process.pid.to_string());
+        let (tone, status) = status_words(session.status, observed.as_ref());
         table.row([
             session.id.as_str().into(),
             session.name.as_deref().unwrap_or_default().into(),
-            status_cell(session.status, observed.as_ref()),
+            Cell::toned(tone, &status),
             format_age(session.created_at.age_at(context.now)).into(),
             session.ticket.as_deref().unwrap_or_default().into(),
             pid.unwrap_or_default().into(),
@@ -197,18 +206,16 @@ fn table(listed: &[Listed], context: &Context<'_>) -> Table {
 }
 
 /// What is shown as running was seen to run; anything else says what was seen instead.
-fn status_cell(status: Status, observed: Option<&Observed>) -> Cell {
-    match (status, observed) {
-        (Status::Running, Some(Observed::Alive) | None) => Cell::toned(Tone::Active, "running"),
-        (Status::Running, Some(seen)) => Cell::toned(Tone::Warning, &format!("running ({})", seen.as_str())),
-        (Status::Starting, _) => Cell::toned(Tone::Active, "starting"),
-        (Status::Completed, _) => Cell::toned(Tone::Good, "completed"),
-        (Status::Stopped | Status::Transferred, _) => Cell::toned(Tone::Faint, status.as_str()),
-        (Status::Failed | Status::TimedOut | Status::CleanupFailed, _) => {
-            Cell::toned(Tone::Error, status.as_str())
-        }
-        (Status::Orphaned | Status::Abandoned, _) => Cell::toned(Tone::Warning, status.as_str()),
-    }
+pub fn status_words(status: Status, observed: Option<&Observed>) -> (Tone, String) {
+    let tone = match (status, observed) {
+        (Status::Running, Some(Observed::Alive) | None) | (Status::Starting, _) => Tone::Active,
+        (Status::Running, Some(seen)) => return (Tone::Warning, format!("running ({})", seen.as_str())),
+        (Status::Completed, _) => Tone::Good,
+        (Status::Stopped | Status::Transferred, _) => Tone::Faint,
+        (Status::Failed | Status::TimedOut | Status::CleanupFailed, _) => Tone::Error,
+        (Status::Orphaned | Status::Abandoned, _) => Tone::Warning,
+    };
+    (tone, status.as_str().to_owned())
 }
 
 /// The command as one would type it, quoted only where that is needed.

@@ -37,14 +37,26 @@ pub struct RescueArgs {
 #[derive(Subcommand)]
 enum Action {
     /// List the rescues there are
+    #[command(after_help = "\
+Examples:
+  sexton rescue list
+  sexton rescue list --repo ~/project --json")]
     List,
     /// Show one, path by path
+    #[command(after_help = "\
+Examples:
+  sexton rescue show nightly
+  sexton rescue show k3v9 --json")]
     Show {
         /// The session: its id, the beginning of it, or its name
         #[arg(value_name = "ID")]
         session: String,
     },
     /// Put one back: staged, unstaged and untracked as they were
+    #[command(after_help = "\
+Examples:
+  sexton rescue restore nightly                where it was
+  sexton rescue restore k3v9 --into ../look    somewhere else")]
     Restore {
         /// The session: its id, the beginning of it, or its name
         #[arg(value_name = "ID")]
@@ -54,6 +66,10 @@ enum Action {
         into: Option<PathBuf>,
     },
     /// Let rescues go, for ever
+    #[command(after_help = "\
+Examples:
+  sexton rescue drop nightly
+  sexton rescue drop k3v9 m2x7")]
     Drop {
         /// Sessions: ids, beginnings of ids, or names
         #[arg(value_name = "ID", required = true)]

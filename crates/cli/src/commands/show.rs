@@ -1,7 +1,6 @@
 //! `sexton show`: one record, whole.
 
 use clap::Args;
-use jiff::tz::TimeZone;
 use sexton_core::duration::format_age;
 use sexton_core::session::{Exit as SessionExit, LoopState, find_session};
 use sexton_core::{ProcessIdentity, Session, Time};
@@ -10,7 +9,7 @@ use super::ps::command_line;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::probing::{Observed, observe};
-use crate::screen::Tone;
+use crate::screen::{Tone, local_time};
 use crate::signal::signal_name;
 use sexton_embed::overlay_exits;
 use sexton_embed::this_host;
@@ -51,7 +50,7 @@ pub async fn run(args: &ShowArgs, context: &mut Context<'_>) -> Result<Exit, Fai
 
 /// What a person wants to read, line by line; what is not known is left out.
 fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&'static str, String)> {
-    let moment = |time: Time| format!("{} ({} ago)", local(time), format_age(time.age_at(now)));
+    let moment = |time: Time| format!("{} ({} ago)", local_time(time), format_age(time.age_at(now)));
     let mut lines = vec![("id", session.id.to_string())];
     let mut add = |label, value: Option<String>| lines.extend(value.map(|value| (label, value)));
     add("name", session.name.clone());
@@ -116,16 +115,11 @@ fn process(identity: &ProcessIdentity) -> String {
     }
 }
 
-fn ending(exit: &SessionExit) -> String {
+/// How a command ended, in words.
+pub fn ending(exit: &SessionExit) -> String {
     match (exit.code, exit.signal) {
         (Some(code), _) => format!("code {code}"),
         (None, Some(signal)) => signal_name(signal),
         (None, None) => "not known".to_owned(),
     }
-}
-
-/// A moment in the reader's own time zone.
-fn local(time: Time) -> String {
-    let zoned = time.timestamp().to_zoned(TimeZone::system());
-    zoned.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }

@@ -16,7 +16,7 @@ use crate::signal::parse_signal;
 
 /// End sessions, with every process of theirs; return when they are gone.
 #[derive(Args)]
-#[command(group = ArgGroup::new("which").required(true))]
+#[command(group = ArgGroup::new("which"))]
 #[command(after_help = "\
 Examples:
   sexton stop nightly              SIGINT, at half of the grace SIGTERM, at its end SIGKILL
@@ -42,6 +42,9 @@ pub struct StopArgs {
 
 /// Stops the sessions.
 pub async fn run(args: &StopArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
+    if args.sessions.is_empty() && !args.all {
+        return Err(ask_which(context).await?);
+    }
     let store = context.open_for_writing()?;
     let ids = chosen(args, store.as_ref()).await?;
     if ids.is_empty() {
@@ -53,6 +56,26 @@ pub async fn run(args: &StopArgs, context: &mut Context<'_>) -> Result<Exit, Fai
     policy.first_signal = args.signal.unwrap_or(policy.first_signal);
     let stopped = context.stop(store.as_ref(), probe.as_ref(), &ids, &policy).await?;
     report(&stopped, context)
+}
+
+/// How many running sessions are named to somebody who named none.
+const NAMED: usize = 5;
+
+/// What to say to somebody who did not say which. Nothing is opened for writing, and nothing is made.
+async fn ask_which(context: &mut Context<'_>) -> Result<Failure, Failure> {
+    let store = context.open_for_reading()?;
+    let active = store.list(&Query::active()).await?.sessions;
+    if active.is_empty() {
+        let failure = Failure::usage("nothing was named to stop, and no session is running");
+        return Ok(failure.hint("`sexton ps -a` shows finished ones"));
+    }
+    let names = active.iter().map(|session| session.name.as_deref().unwrap_or(session.id.as_str()));
+    let mut named: Vec<_> = names.take(NAMED).collect();
+    if active.len() > NAMED {
+        named.push("…");
+    }
+    let failure = Failure::usage(format!("nothing was named to stop; running: {}", named.join(", ")));
+    Ok(failure.hint(format!("`sexton stop {}` ends one, `sexton stop --all` all of them", named[0])))
 }
 
 async fn chosen(args: &StopArgs, store: &dyn Store) -> Result<Vec<SessionId>, Failure> {

@@ -12,8 +12,9 @@ use sexton_embed::require_state_dir;
 /// Remembered by content; a file that changes has to be trusted again.
 #[derive(Args)]
 #[command(after_help = "\
-Example:
-  cat .sexton.toml && sexton trust")]
+Examples:
+  cat .sexton.toml                 read it first
+  sexton trust")]
 pub struct TrustArgs {}
 
 /// Trusts the file as it is now.

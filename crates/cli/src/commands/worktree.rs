@@ -27,8 +27,16 @@ pub struct WorktreeArgs {
 #[derive(Subcommand)]
 enum Action {
     /// List the worktrees there are
+    #[command(after_help = "\
+Examples:
+  sexton worktree list
+  sexton worktree list --json")]
     List,
     /// Remove the worktrees of finished sessions; what is in them is rescued first
+    #[command(after_help = "\
+Examples:
+  sexton worktree rm nightly
+  sexton worktree rm k3v9 m2x7 --if-clean      only where there is nothing to rescue")]
     Rm {
         /// Ids, beginnings of ids, or names
         #[arg(value_name = "ID", required = true)]
@@ -38,6 +46,10 @@ enum Action {
         if_clean: bool,
     },
     /// Remove the worktrees of finished sessions that hold nothing of their own
+    #[command(after_help = "\
+Examples:
+  sexton worktree prune --dry-run
+  sexton worktree prune")]
     Prune {
         /// Say which would go, and change nothing
         #[arg(long)]

@@ -1,5 +1,6 @@
 //! What people and scripts see: results on stdout, everything else on stderr.
 
+mod moment;
 mod progress;
 mod style;
 mod table;
@@ -11,9 +12,10 @@ use sexton_core::store::Damage;
 
 use crate::failure::{Exit, Failure};
 
+pub use moment::local_time;
 pub use progress::Bar;
 pub use style::{Style, Tone};
-pub use table::{Cell, Column, Table};
+pub use table::{Cell, Column, Table, cut};
 
 /// Where a command prints.
 pub struct Screen {

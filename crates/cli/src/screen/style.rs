@@ -28,10 +28,17 @@ pub struct Style {
 }
 
 impl Style {
-    /// Colour where `is_terminal`, unless `NO_COLOR` is set.
+    /// Colour where `is_terminal`, or where `CLICOLOR_FORCE` asks for it; never where `NO_COLOR` is set.
     pub fn when(is_terminal: bool) -> Style {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Style { colour: is_terminal && !refused }
+        let forced =
+            std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
+        Style { colour: (is_terminal || forced) && !refused }
+    }
+
+    /// Whether there is any.
+    pub fn has_colour(self) -> bool {
+        self.colour
     }
 
     /// `text` in the colour of its meaning.

@@ -124,7 +124,7 @@ fn line<'a>(cells: impl Iterator<Item = ((&'a str, Tone), usize)>, style: Style)
 }
 
 /// `text` in at most `width` columns, with an ellipsis where something was cut off.
-fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }

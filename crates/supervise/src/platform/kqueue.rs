@@ -1,12 +1,13 @@
 //! macOS and the BSDs: kqueue. There is no subreaper and no control group; the cookie finds what was
 //! re-parented.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
-use std::sync::Mutex;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A kernel queue of events. It is a descriptor, so it can be waited for like any other.
 struct Queue {
@@ -119,36 +120,44 @@ impl ExitWatch {
     }
 }
 
-/// Says once that a file was written to.
+/// Says once that a file was written to, or that something appeared in a directory.
 pub(crate) struct GrowthWatch {
     queue: Queue,
     /// A watch lives as long as the descriptor it is on.
-    watched: Mutex<Option<File>>,
+    armed: Mutex<HashMap<PathBuf, File>>,
 }
 
 impl GrowthWatch {
     pub(crate) fn open() -> io::Result<GrowthWatch> {
-        Ok(GrowthWatch { queue: Queue::open()?, watched: Mutex::new(None) })
+        Ok(GrowthWatch { queue: Queue::open()?, armed: Mutex::default() })
     }
 
-    /// Asks to be told of the next write, once.
+    /// Asks to be told of the next change, once.
     pub(crate) fn arm(&self, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
-        let fd: RawFd = file.as_raw_fd();
-        let ident = usize::try_from(fd).map_err(io::Error::other)?;
+        let ident = usize::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
         let grew = libc::NOTE_WRITE | libc::NOTE_EXTEND;
         self.queue.add(ident, libc::EVFILT_VNODE, libc::EV_ONESHOT, grew)?;
-        *self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(file);
+        self.armed().insert(path.to_owned(), file);
         Ok(())
     }
 
-    /// Takes what has been said so far.
-    pub(crate) fn drain(&self) {
-        while matches!(self.queue.take(), Ok(Some(_))) {}
+    /// Takes what has been said so far: the paths that changed, each once.
+    pub(crate) fn drain(&self) -> Vec<PathBuf> {
+        let mut changed = Vec::new();
+        while let Ok(Some(event)) = self.queue.take() {
+            let is_it = |file: &File| usize::try_from(file.as_raw_fd()) == Ok(event.ident);
+            changed.extend(self.armed().extract_if(|_, file| is_it(file)).map(|(path, _)| path));
+        }
+        changed
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.queue.fd.as_fd()
+    }
+
+    fn armed(&self) -> MutexGuard<'_, HashMap<PathBuf, File>> {
+        self.armed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

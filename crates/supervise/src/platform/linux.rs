@@ -1,10 +1,13 @@
 //! Linux: pidfd, signalfd, inotify, subreaper, control groups, holes in files.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, fallocate, mkdirat, openat, seek};
@@ -86,31 +89,46 @@ impl ExitWatch {
     }
 }
 
-/// Says once that a file was written to.
+/// Says once that a file was written to, or that something appeared in a directory.
 pub(crate) struct GrowthWatch {
     inotify: OwnedFd,
+    armed: Mutex<HashMap<i32, PathBuf>>,
 }
+
+/// What is told of a file, and of a directory. A watch that has spoken is gone.
+const CHANGES: WatchFlags =
+    WatchFlags::MODIFY.union(WatchFlags::CREATE).union(WatchFlags::MOVED_TO).union(WatchFlags::ONESHOT);
 
 impl GrowthWatch {
     pub(crate) fn open() -> io::Result<GrowthWatch> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(GrowthWatch { inotify })
+        Ok(GrowthWatch { inotify, armed: Mutex::default() })
     }
 
-    /// Asks to be told of the next write, once. A busy writer pays for one event, not for each write.
+    /// Asks to be told of the next change, once. A busy writer pays for one event, not for each write.
     pub(crate) fn arm(&self, path: &Path) -> io::Result<()> {
-        inotify::add_watch(&self.inotify, path, WatchFlags::MODIFY | WatchFlags::ONESHOT)?;
+        let number = inotify::add_watch(&self.inotify, path, CHANGES)?;
+        self.armed().insert(number, path.to_owned());
         Ok(())
     }
 
-    /// Takes what has been said so far.
-    pub(crate) fn drain(&self) {
-        let mut buffer = [0; 4096];
-        while rustix::io::read(&self.inotify, &mut buffer).is_ok_and(|read| read > 0) {}
+    /// Takes what has been said so far: the paths that changed, each once.
+    pub(crate) fn drain(&self) -> Vec<PathBuf> {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
+        let mut changed = Vec::new();
+        while let Ok(event) = events.next() {
+            changed.extend(self.armed().remove(&event.wd()));
+        }
+        changed
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
+    }
+
+    fn armed(&self) -> MutexGuard<'_, HashMap<i32, PathBuf>> {
+        self.armed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

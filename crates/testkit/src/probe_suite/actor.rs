@@ -16,6 +16,8 @@
 //! | `name TEXT` | changes its name |
 //! | `adopt` | becomes the parent of its orphaned descendants |
 //! | `stop` | stops itself |
+//! | `burn MS` | uses that much processor time |
+//! | `hold MIB` | holds that much memory |
 //! | `bequeath` | when SIGINT comes, starts a child that performs the remaining acts, and exits |
 //! | `chain` | starts its successor, which starts its successor, and so on, and exits |
 
@@ -55,6 +57,8 @@ pub(super) fn perform(acts: &[OsString]) {
             "name" => rename(operand()),
             "adopt" => adopt(),
             "stop" => stop(),
+            "burn" => burn(number(operand())),
+            "hold" => hold(number(operand())),
             "carry" => {
                 let cookie = operand().clone();
                 execute(again(acts.as_slice()).env(COOKIE, cookie));
@@ -79,6 +83,26 @@ pub(super) fn perform(acts: &[OsString]) {
     if stays {
         wait_for_the_leash();
     }
+}
+
+fn number(operand: &OsString) -> u64 {
+    operand.to_str().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+fn burn(milliseconds: u64) {
+    let used = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).expect("below a second"))
+    };
+    while used() < Duration::from_millis(milliseconds) {
+        std::hint::spin_loop();
+    }
+}
+
+fn hold(mebibytes: u64) {
+    let bytes = usize::try_from(mebibytes << 20).expect("it fits into memory");
+    // Written to, or the kernel would not give it; leaked, so that it stays.
+    std::mem::forget(std::hint::black_box(vec![1_u8; bytes]));
 }
 
 fn announce(label: &str) {

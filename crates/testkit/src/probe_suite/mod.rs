@@ -19,6 +19,7 @@ mod identity;
 mod members;
 mod occupants;
 mod scene;
+mod usage;
 
 /// A probe to be measured.
 #[derive(Clone, Copy)]
@@ -29,8 +30,8 @@ pub struct ProbeSubject {
     pub open: fn() -> Result<Box<dyn ProcessProbe>, ProbeError>,
 }
 
-const THEMES: [Theme<ProbeSubject>; 5] =
-    [identity::THEME, members::THEME, occupants::THEME, ending::THEME, handle::THEME];
+const THEMES: [Theme<ProbeSubject>; 6] =
+    [identity::THEME, members::THEME, occupants::THEME, ending::THEME, handle::THEME, usage::THEME];
 
 /// Runs the suite on `subject`, or plays the part that a case started this process for.
 pub fn run(subject: &ProbeSubject) -> ExitCode {

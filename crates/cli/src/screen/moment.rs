@@ -1,0 +1,27 @@
+//! Moments, as people read them: in their own time zone. Programs get UTC, from the record itself.
+
+use jiff::tz::TimeZone;
+use sexton_core::Time;
+
+/// A moment in the reader's own time zone.
+pub fn local_time(time: Time) -> String {
+    in_zone(time, TimeZone::system())
+}
+
+fn in_zone(time: Time, zone: TimeZone) -> String {
+    time.timestamp().to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::Offset;
+
+    use super::*;
+
+    #[test]
+    fn a_moment_is_shown_in_the_readers_time_zone() {
+        let time: Time = "2026-01-02T23:04:05.678Z".parse().unwrap();
+        assert_eq!(in_zone(time, TimeZone::UTC), "2026-01-02 23:04:05");
+        assert_eq!(in_zone(time, Offset::constant(2).to_time_zone()), "2026-01-03 01:04:05");
+    }
+}

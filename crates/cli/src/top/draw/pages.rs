@@ -1,0 +1,183 @@
+//! What fills the screen in place of the list: a log, a rescue, the keys.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Borders, Paragraph};
+use sexton_core::duration::format_age;
+use sexton_core::worktree::PathChange;
+use unicode_width::UnicodeWidthChar;
+
+use super::super::state::{State, View};
+use super::styled;
+use crate::screen::Tone;
+
+fn framed(frame: &mut Frame<'_>, area: Rect, title: &str, beside: String) -> Rect {
+    let block = Block::new()
+        .borders(Borders::TOP)
+        .border_type(BorderType::Plain)
+        .border_style(styled(Tone::Faint))
+        .title(Span::styled(format!(" {title} "), styled(Tone::Heading)))
+        .title(Line::styled(beside, styled(Tone::Faint)).right_aligned());
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    inside
+}
+
+pub(super) fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
+    let height = usize::from(area.height.saturating_sub(1));
+    state.page = height;
+    let View::Log(log) = &mut state.view else { return };
+    let (shown, back) = page_of(&log.lines, log.back, usize::from(area.width), height);
+    log.back = back;
+    let View::Log(log) = &state.view else { return };
+    let status = state.find(&log.session).map(|row| row.session.status);
+    let goes_on = status.is_some_and(sexton_core::Status::is_active);
+    let beside = match (back, goes_on, status) {
+        (1, ..) => " 1 line back ".to_owned(),
+        (2.., ..) => format!(" {back} lines back "),
+        (0, true, _) => " following ".to_owned(),
+        (0, false, status) => status.map(|status| format!(" {status} ")).unwrap_or_default(),
+    };
+    let inside = framed(frame, area, &format!("output of {}", log.title), beside);
+    if log.lines.is_empty() {
+        let text = if goes_on { "nothing was written yet" } else { "nothing was written" };
+        frame.render_widget(Line::styled(text, styled(Tone::Faint)), inside);
+    }
+    frame.render_widget(Paragraph::new(shown.into_iter().map(Line::raw).collect::<Vec<_>>()), inside);
+}
+
+/// The part of a log that fits, ending `back` lines above its end; long lines go on below. Where that is
+/// before the first page, the first page. Says how far back it really is.
+fn page_of(lines: &[String], back: usize, width: usize, height: usize) -> (Vec<String>, usize) {
+    let end = lines.len().saturating_sub(back);
+    let mut rows = Vec::new();
+    for line in lines[..end].iter().rev() {
+        let folded = fold(line, width);
+        rows.splice(0..0, folded);
+        if rows.len() >= height {
+            return (rows.split_off(rows.len() - height), back);
+        }
+    }
+    let mut used = end;
+    while rows.len() < height && used < lines.len() {
+        rows.extend(fold(&lines[used], width));
+        used += 1;
+    }
+    rows.truncate(height);
+    (rows, lines.len() - used)
+}
+
+/// A line in as many rows as it takes.
+fn fold(line: &str, width: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    let mut used = 0;
+    for character in line.chars() {
+        let wide = character.width().unwrap_or(0);
+        if used + wide > width && used > 0 {
+            rows.push(String::new());
+            used = 0;
+        }
+        used += wide;
+        rows.last_mut().expect("there is always one").push(character);
+    }
+    rows
+}
+
+pub(super) fn draw_rescue(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
+    let View::Rescue(rescue) = &state.view else { return };
+    let details = &rescue.details;
+    let entry = &details.entry;
+    let beside = format!(" saved {} ago ", format_age(entry.created_at.age_at(state.now)));
+    let inside = framed(frame, area, &format!("rescue of {}", rescue.title), beside);
+    let mut facts = vec![("ref", entry.rescue.reference.clone())];
+    if let Some(head) = &details.head {
+        let branch = details.branch.as_deref().unwrap_or("detached");
+        facts.push(("on", format!("{branch} ({})", head.get(..12).unwrap_or(head))));
+    }
+    facts.push(("give back", format!("sexton rescue restore {}", entry.session)));
+    let head: Vec<Line<'_>> = facts
+        .into_iter()
+        .map(|(label, value)| {
+            Line::from(vec![Span::styled(format!("{label:>10}  "), styled(Tone::Faint)), Span::raw(value)])
+        })
+        .chain([Line::raw("")])
+        .collect();
+    let height = u16::try_from(head.len()).unwrap_or(u16::MAX);
+    let [above, below] = Layout::vertical([Constraint::Length(height), Constraint::Min(0)]).areas(inside);
+    frame.render_widget(Paragraph::new(head), above);
+    let paths = details.paths.iter().map(|path| {
+        let (mark, tone) = match path.change {
+            PathChange::Added => ('A', Tone::Good),
+            PathChange::Modified => ('M', Tone::Warning),
+            PathChange::Deleted => ('D', Tone::Error),
+        };
+        let shown = path.path.display().to_string().escape_debug().to_string();
+        Line::from(vec![Span::styled(format!("{mark:>10}  "), styled(tone)), Span::raw(shown)])
+    });
+    let left_out = details.left_out.iter().map(|left| {
+        Line::styled(format!("  not saved  {}: {}", left.path.display(), left.why), styled(Tone::Warning))
+    });
+    let list: Vec<Line<'_>> = paths.chain(left_out).skip(rescue.down).collect();
+    frame.render_widget(Paragraph::new(list), below);
+    state.page = usize::from(below.height);
+}
+
+const KEYS: [(&str, &str); 11] = [
+    ("↑ ↓  j k", "choose a session, or scroll"),
+    ("PgUp PgDn", "a page at a time"),
+    ("g G", "to the first, to the last"),
+    ("enter  l", "follow its output; long lines go on below"),
+    ("s", "stop it: asks first, then SIGINT, SIGTERM, SIGKILL within stop.grace"),
+    ("r", "the work that was rescued from its worktree"),
+    ("/", "show only what contains a text: name, id, ticket, status, command"),
+    ("a", "finished sessions too, or not"),
+    ("esc  q", "back; in the list q quits, esc clears the filter"),
+    ("ctrl-z", "to the shell; fg comes back"),
+    ("?", "this page"),
+];
+
+const NOTES: [&str; 3] = [
+    "CPU is a share of one processor: two busy ones are 200%.",
+    "MEMORY is what the session's processes hold; what several share counts for each.",
+    "A status in yellow was not confirmed by a look at the process: `sexton recover --dry-run` says more.",
+];
+
+pub(super) fn draw_help(frame: &mut Frame<'_>, area: Rect) {
+    let inside = framed(frame, area, "keys", String::new());
+    let keys = KEYS.iter().map(|(key, what)| {
+        Line::from(vec![Span::styled(format!("{key:>10}  "), styled(Tone::Heading)), Span::raw(*what)])
+    });
+    let notes = NOTES.iter().map(|note| Line::styled(format!("  {note}"), styled(Tone::Faint)));
+    let lines: Vec<Line<'_>> = keys.chain([Line::raw("")]).chain(notes).collect();
+    frame.render_widget(Paragraph::new(lines), inside);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(back: usize, width: usize, height: usize) -> (Vec<String>, usize) {
+        let lines = ["one", "two and more", "three"].map(str::to_owned);
+        page_of(&lines, back, width, height)
+    }
+
+    #[test]
+    fn long_lines_go_on_below() {
+        assert_eq!(fold("日本語ab", 4), ["日本", "語ab"]);
+        assert_eq!(page(0, 6, 3).0, ["two an", "d more", "three"]);
+    }
+
+    #[test]
+    fn the_end_of_the_log_is_at_the_end_of_the_page() {
+        assert_eq!(page(0, 80, 2), (vec!["two and more".into(), "three".into()], 0));
+        assert_eq!(page(1, 80, 1), (vec!["two and more".into()], 1));
+    }
+
+    #[test]
+    fn nobody_looks_further_back_than_the_first_page() {
+        assert_eq!(page(3, 80, 2), (vec!["one".into(), "two and more".into()], 1));
+        assert_eq!(page(3, 80, 9).1, 0);
+        assert_eq!(page_of(&[], 0, 80, 3), (Vec::new(), 0));
+    }
+}
