@@ -27,7 +27,7 @@ mod yard_findings;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use args::Cli;
 use screen::Screen;
@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
     if is_asked_for_version() {
         return print_version();
     }
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
