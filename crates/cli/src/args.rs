@@ -23,6 +23,34 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// The same program with one command. A hook runs `sexton resume` at every turn of its agent, and building the
+/// parser of every other command would be most of what that costs.
+#[derive(Parser)]
+#[command(name = "sexton", version, max_term_width = 100, disable_help_subcommand = true)]
+struct ResumeAlone {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: OnlyResume,
+}
+
+#[derive(Subcommand)]
+enum OnlyResume {
+    /// Take over the loop of this agent's earlier session
+    Resume(commands::resume::ResumeArgs),
+}
+
+impl Cli {
+    /// Reads the arguments of this process.
+    pub fn read() -> Result<Cli, clap::Error> {
+        if std::env::args_os().nth(1).is_none_or(|first| first != "resume") {
+            return Cli::try_parse();
+        }
+        let ResumeAlone { global, command: OnlyResume::Resume(args) } = ResumeAlone::try_parse()?;
+        Ok(Cli { global, command: Command::Resume(args) })
+    }
+}
+
 /// What every command takes.
 #[derive(Args, Clone, Default)]
 pub struct GlobalArgs {

@@ -1,7 +1,7 @@
 //! Arguments that make no sense: what clap says, and where something is missing, what to type instead.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory, Parser};
+use clap::{Command, CommandFactory};
 
 use crate::args::Cli;
 use crate::commands::resume::is_lenient;
@@ -10,7 +10,7 @@ use crate::screen::Screen;
 
 /// The arguments of this program, or the code to exit with: help was asked for, or something is wrong.
 pub fn parse_arguments() -> Result<Cli, Exit> {
-    Cli::try_parse().map_err(|error| {
+    Cli::read().map_err(|error| {
         let exit = explain(&error);
         if is_lenient(std::env::args_os()) { Exit::DONE } else { exit }
     })
@@ -63,6 +63,8 @@ fn first_example(command: &Command) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     fn explained(words: &[&str]) -> Option<Failure> {
