@@ -10,6 +10,8 @@ pub mod finish;
 pub mod forget;
 pub mod logs;
 pub mod loops;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod metrics;
 pub mod migrate;
 pub mod prune;
@@ -59,6 +61,8 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
         Command::Forget(args) => forget::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Rescue(args) => rescue::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Worktree(args) => worktree::run(&args, &mut Context::load(&global, screen)?).await,
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::run(&args, Context::load(&global, screen)?),
         Command::Metrics(_) => metrics::run(&mut Context::load(&global, screen)?).await,
         Command::Backup(args) => backup::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Restore(args) => restore::run(&args, &mut Context::load(&global, screen)?).await,

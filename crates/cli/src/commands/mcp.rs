@@ -1,0 +1,103 @@
+//! `sexton mcp`: serve agents over the Model Context Protocol.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use clap::Args;
+use sexton_core::config::{Config, Origin};
+use sexton_embed::House;
+use sexton_mcp::{Grants, Herald, HttpOptions, Notice, Rights, ServeError, Server, serve};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::screen::Screen;
+
+/// Serve agents over the Model Context Protocol, on standard input and output or on HTTP.
+///
+/// Without flags a server only reads. Sessions that it starts end with it: when its client goes away or it is
+/// told to end they are stopped, and when it is killed their supervisors end them.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sexton mcp                                 an agent may look at sessions and read their output
+  sexton mcp --allow-run --allow-stop        it may also run commands and stop sessions
+  claude mcp add sexton -- sexton mcp --allow-run --allow-stop
+  sexton mcp --http 127.0.0.1:8721           for several clients; with `mcp.token` also from elsewhere
+
+Which commands may be run is a setting of yours, by words and not by shell text:
+  [mcp]
+  allow = [\"cargo *\", \"git log *\"]
+  deny = [\"cargo publish *\"]")]
+pub struct McpArgs {
+    /// Let agents run commands, as `mcp.allow` and `mcp.deny` say
+    #[arg(long)]
+    allow_run: bool,
+    /// Let agents stop sessions
+    #[arg(long)]
+    allow_stop: bool,
+    /// Let agents recover, not only see what a recovery would do
+    #[arg(long)]
+    allow_recover: bool,
+    /// Serve HTTP here instead: 127.0.0.1:8721; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    http: Option<SocketAddr>,
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| format!("write HOST:PORT ({error})"))?;
+    found.next().ok_or_else(|| "this name has no address".to_owned())
+}
+
+/// Serves until the client is gone or a signal arrives.
+pub fn run(args: &McpArgs, context: Context<'_>) -> Result<Exit, Failure> {
+    let (house, screen) = context.into_parts();
+    let grants = Grants { run: args.allow_run, stop: args.allow_stop, recover: args.allow_recover };
+    let rights = Rights::new(grants, &house.config).map_err(|error| {
+        Failure::usage(error.to_string()).hint("a pattern is words, such as `cargo *`; docs/mcp.md says more")
+    })?;
+    let http = args.http.map(|address| http_options(address, &house, screen));
+    let server = Server::new(house, rights, herald());
+    serve(&server, http).map_err(|error| {
+        let failure = Failure::new(error.to_string());
+        match error {
+            ServeError::Open(_) => {
+                let hint = "set `mcp.token` (or SEXTON_MCP_TOKEN), or listen on 127.0.0.1";
+                Failure { exit: Exit::USAGE, ..failure }.hint(hint)
+            }
+            _ => failure,
+        }
+    })?;
+    Ok(Exit::DONE)
+}
+
+fn http_options(address: SocketAddr, house: &House, screen: &Screen) -> HttpOptions {
+    warn_of_readable_token(&house.config, screen);
+    HttpOptions {
+        address,
+        token: house.config.mcp_token.value.0.clone(),
+        hosts: house.config.mcp_hosts.value.0.clone(),
+    }
+}
+
+/// A token that others can read keeps nobody out.
+fn warn_of_readable_token(config: &Config, screen: &Screen) {
+    let (Some(_), Origin::File(path)) = (&config.mcp_token.value.0, &config.mcp_token.origin) else { return };
+    if std::fs::metadata(path).is_ok_and(|file| file.mode() & 0o044 != 0) {
+        screen.warn(&format!("others can read the token in {}", path.display()));
+        screen.hint(&format!("chmod 600 {}", path.display()));
+    }
+}
+
+/// Says on standard error what the person who runs the server should hear: standard output is the protocol's.
+fn herald() -> Herald {
+    Arc::new(|notice| {
+        let screen = Screen::for_terminal(false);
+        match notice {
+            Notice::Listening(address) => screen.note(&format!("listening on {address}")),
+            Notice::Stopped(1) => screen.note("stopped 1 session"),
+            Notice::Stopped(count) => screen.note(&format!("stopped {count} sessions")),
+            Notice::Warning(what) => screen.warn(&what),
+        }
+    })
+}
