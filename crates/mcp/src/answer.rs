@@ -1,12 +1,8 @@
 //! What a tool answers: one object, whose `success` says whether the rest is what was asked for.
 
-use std::sync::Arc;
-
-use rmcp::handler::server::common::schema_for_output;
 use rmcp::model::{CallToolResult, JsonObject};
-use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::refusal::Refusal;
 
@@ -53,20 +49,4 @@ impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Answer {
         Answer { told: JsonObject::new(), failed: Some(refusal) }
     }
-}
-
-/// The schema of a tool that tells `T`. Only `success` is always there: a failure tells what it can.
-pub(crate) fn answer_schema<T: JsonSchema + 'static>() -> Arc<JsonObject> {
-    let mut schema = schema_for_output::<T>().as_ref().clone();
-    let mut properties = JsonObject::new();
-    properties.insert("success".to_owned(), json!({"type": "boolean", "description": "Whether it was done."}));
-    if let Some(Value::Object(told)) = schema.remove("properties") {
-        properties.extend(told);
-    }
-    let text = |what: &str| json!({"type": "string", "description": what});
-    properties.insert("error".to_owned(), text("What failed, on what, and why; only of a failure."));
-    properties.insert("suggestion".to_owned(), text("What to do about it; only of a failure."));
-    schema.insert("properties".to_owned(), Value::Object(properties));
-    schema.insert("required".to_owned(), json!(["success"]));
-    Arc::new(schema)
 }

@@ -116,8 +116,8 @@ impl Keeper {
     }
 }
 
-/// Stops every session that this process owns. Blocks this thread.
-pub(crate) fn stop_owned(house: &House) -> Result<Vec<Stopped>, HouseError> {
+/// Stops every session that this process owns, within `grace`. Blocks this thread.
+pub(crate) fn stop_owned(house: &House, grace: Duration) -> Result<Vec<Stopped>, HouseError> {
     pollster::block_on(async {
         let probe = house.open_probe()?;
         let owned = list_owned(house.open_for_reading()?.as_ref(), probe.as_ref()).await?;
@@ -125,8 +125,8 @@ pub(crate) fn stop_owned(house: &House) -> Result<Vec<Stopped>, HouseError> {
             return Ok(Vec::new());
         }
         let ids: Vec<_> = owned.into_iter().map(|session| session.id).collect();
-        let policy = stop_policy(house.config.stop_grace.value);
-        house.stop(house.open_for_writing()?.as_ref(), probe.as_ref(), &ids, &policy).await
+        let store = house.open_for_writing()?;
+        house.stop(store.as_ref(), probe.as_ref(), &ids, &stop_policy(grace)).await
     })
 }
 

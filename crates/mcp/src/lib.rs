@@ -15,6 +15,8 @@ mod keeper;
 mod refusal;
 mod resources;
 mod rights;
+mod schema;
+mod serve;
 mod server;
 mod stdio;
 mod tools;
@@ -26,5 +28,3 @@ pub use http::HttpOptions;
 pub use rights::{Grants, PatternError, Rights};
 pub use serve::{ServeError, serve};
 pub use server::{Herald, Notice, Server};
-
-mod serve;

@@ -106,7 +106,9 @@ mod tests {
     fn only_sessions_are_resources() {
         assert_eq!(Wanted::parse("session://k3v9"), Some(Wanted::Record("k3v9".into())));
         assert_eq!(Wanted::parse("session://k3v9/log"), Some(Wanted::Log("k3v9".into())));
-        for uri in ["session://", "session:///log", "session://../../etc/passwd", "file:///etc/passwd", "k3v9"] {
+        for uri in
+            ["session://", "session:///log", "session://../../etc/passwd", "file:///etc/passwd", "k3v9"]
+        {
             assert_eq!(Wanted::parse(uri), None, "{uri}");
         }
     }

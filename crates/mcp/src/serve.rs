@@ -67,15 +67,26 @@ async fn serve_until_told(server: &Server, http: Option<HttpOptions>) -> Result<
         } => served,
         () = signals.next() => Ok(()),
     };
+    end(server, &mut signals).await;
+    reaper.abort();
+    served
+}
+
+/// Ends in good order. A signal on the way kills what is being stopped: clients close standard input first,
+/// and send SIGTERM to a server that takes its time. Another one ends the server where it stands.
+async fn end(server: &Server, signals: &mut Signals) {
+    let mut ending = std::pin::pin!(server.shut_down());
     tokio::select! {
-        () = server.shut_down() => {}
+        () = &mut ending => return,
+        () = signals.next() => server.hurry(),
+    }
+    tokio::select! {
+        () = &mut ending => {}
         () = signals.next() => {
             let what = "ended at once; what still runs is ended by its supervisor".to_owned();
             server.tell(Notice::Warning(what));
         }
     }
-    reaper.abort();
-    served
 }
 
 async fn serve_stdio(server: &Server) -> Result<(), ServeError> {

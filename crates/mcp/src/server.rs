@@ -1,6 +1,7 @@
 //! One server: a house, what may be done in it, and the sessions that were started from here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListResourceTemplatesResult,
@@ -88,11 +89,13 @@ impl Server {
     /// and waits for all of it. What cannot be stopped now is ended by its supervisor, whose owner dies.
     pub(crate) async fn shut_down(&self) {
         if !self.keeper().close().await {
-            self.tell(Notice::Warning("a session was still being started; its supervisor ends it".to_owned()));
+            self.tell(Notice::Warning(
+                "a session was still being started; its supervisor ends it".to_owned(),
+            ));
         }
         let stopped = tokio::task::spawn_blocking({
             let server = self.clone();
-            move || stop_owned(server.house())
+            move || stop_owned(server.house(), server.house().config.stop_grace.value)
         });
         match stopped.await {
             Ok(Ok(stopped)) if stopped.is_empty() => {}
@@ -104,13 +107,21 @@ impl Server {
                 self.tell(Notice::Stopped(stopped.len()));
             }
             Ok(Err(error)) => {
-                let what = format!("sessions could not be stopped: {}; their supervisors end them", chain(&error));
+                let what =
+                    format!("sessions could not be stopped: {}; their supervisors end them", chain(&error));
                 self.tell(Notice::Warning(what));
             }
             Err(_) => self.tell(Notice::Warning("stopping sessions failed inside the server".to_owned())),
         }
         // Where that fails they are nobody's zombies for longer than this process lives.
         let _ = self.keeper().wait_for_supervisors().await;
+    }
+
+    /// Kills what is being stopped: whoever insists does not want to wait for a grace period.
+    pub(crate) fn hurry(&self) {
+        let server = self.clone();
+        // Its outcome is that of the shutdown, which sees everything gone sooner.
+        drop(tokio::task::spawn_blocking(move || stop_owned(server.house(), Duration::ZERO)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! `sexton mcp`: serve agents over the Model Context Protocol.
 
+use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -57,6 +58,10 @@ pub fn run(args: &McpArgs, context: Context<'_>) -> Result<Exit, Failure> {
         Failure::usage(error.to_string()).hint("a pattern is words, such as `cargo *`; docs/mcp.md says more")
     })?;
     let http = args.http.map(|address| http_options(address, &house, screen));
+    if http.is_none() && std::io::stdin().is_terminal() {
+        screen.note("this is a server: a client starts it and speaks to it on standard input");
+        screen.hint("docs/mcp.md has the settings for Claude Code, Codex and Claude Desktop; Ctrl-C ends it");
+    }
     let server = Server::new(house, rights, herald());
     serve(&server, http).map_err(|error| {
         let failure = Failure::new(error.to_string());

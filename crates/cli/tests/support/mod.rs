@@ -4,3 +4,246 @@
 
 use sexton_cli as _;
 pub use sexton_field::*;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub mod mcp;
+pub mod records;
+pub mod repository;
+pub mod scene;
+pub mod strace;
+
+/// Long enough for anything on a loaded machine.
+pub const GENEROUS: Duration = Duration::from_secs(60);
+
+/// A state directory, and this project's own binary working on it.
+pub struct Yard {
+    directory: TempDir,
+    settings: String,
+    store: &'static str,
+}
+
+/// The binary; a copy of it where these tests run as a user who cannot reach the original.
+pub fn program() -> String {
+    std::env::var("SEXTON_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_sexton").to_owned())
+}
+
+/// What a command did.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Yard {
+    /// A new yard on the default store.
+    pub fn new() -> Yard {
+        Yard::on(if cfg!(feature = "store-sqlite") { "sqlite" } else { "json" })
+    }
+
+    /// A new yard on the store with this scheme.
+    pub fn on(store: &'static str) -> Yard {
+        let yard = Yard { directory: tempfile::tempdir().unwrap(), settings: String::new(), store };
+        std::fs::create_dir_all(yard.path().join("config/sexton")).unwrap();
+        std::fs::create_dir(yard.path().join("work")).unwrap();
+        yard
+    }
+
+    /// The same yard with these settings in its user's file.
+    pub fn with_settings(mut self, settings: &str) -> Yard {
+        self.settings.push_str(settings);
+        std::fs::write(self.path().join("config/sexton/config.toml"), &self.settings).unwrap();
+        self
+    }
+
+    /// The directory that everything is in.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The state directory.
+    pub fn state_dir(&self) -> PathBuf {
+        self.path().join("state")
+    }
+
+    /// A directory to work in, outside of any repository.
+    pub fn work_dir(&self) -> PathBuf {
+        self.path().join("work")
+    }
+
+    /// The store's file.
+    pub fn store_path(&self) -> PathBuf {
+        let file = if self.store == "sqlite" { "sessions.db" } else { "sessions.jsonl" };
+        self.state_dir().join(file)
+    }
+
+    /// The store's URL.
+    pub fn store_url(&self) -> String {
+        format!("{}:{}", self.store, self.store_path().display())
+    }
+
+    /// The binary with these arguments, in this yard and in nothing else of this machine.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        self.enclose(&mut command);
+        command.args(arguments);
+        command
+    }
+
+    /// Puts any command into this yard.
+    pub fn enclose(&self, command: &mut Command) {
+        command.current_dir(self.work_dir()).stdin(Stdio::null());
+        for name in ["SEXTON_SESSION_ID", "SEXTON_PROBE", "XDG_STATE_HOME", "COLUMNS"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("config"));
+        command.env("SEXTON_STATE_DIR", self.state_dir()).env("SEXTON_STORE", self.store_url());
+        command.env("TZ", "UTC").env("NO_COLOR", "1");
+    }
+
+    /// Runs the binary and gives back everything it said.
+    pub fn sexton(&self, arguments: &[&str]) -> Ran {
+        Ran::of(&self.command(arguments).output().unwrap())
+    }
+
+    /// Runs the binary, which must succeed, and gives back its output without the last newline.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let ran = self.sexton(arguments);
+        assert_eq!(ran.code, 0, "sexton {arguments:?} failed:\n{}{}", ran.stdout, ran.stderr);
+        ran.stdout.trim_end().to_owned()
+    }
+
+    /// Runs the binary with `--json`, which must succeed, and gives back the document.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let text = self.ok(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// The record of a session.
+    pub fn record(&self, session: &str) -> Value {
+        self.json(&["show", session])
+    }
+
+    /// Waits until the session is recorded as ended, and gives back its record.
+    pub fn wait_until_ended(&self, session: &str) -> Value {
+        let mut record = Value::Null;
+        eventually("the session ends", || {
+            record = self.record(session);
+            !record["finished_at"].is_null()
+        });
+        record
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        // What a failed test left running is ended here, through the program that is tested and, where
+        // that is what failed, by the pids that this yard's own records name.
+        if self.state_dir().exists() {
+            let _ = self.command(&["stop", "--all", "--force"]).output();
+        }
+    }
+}
+
+impl Ran {
+    pub fn of(output: &Output) -> Ran {
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// What a person saw, with everything that differs from run to run replaced.
+    pub fn shown(&self, yard: &Yard) -> String {
+        let text = format!("{}{}exit code {}", self.stdout, self.stderr, self.code);
+        text.replace(&yard.path().display().to_string(), "[YARD]")
+    }
+}
+
+/// Waits for `condition`, looking again and again; fails after a generous time.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < GENEROUS, "it never came to be that {what}");
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// A process of the test's own, ended with it.
+pub struct Bystander(pub Child);
+
+impl Bystander {
+    /// Starts one that does nothing for a long time.
+    pub fn start() -> Bystander {
+        let child = Command::new("sleep").arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        Bystander(child.unwrap())
+    }
+
+    pub fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Ends it, and sees it gone.
+    pub fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Whether a process with this pid exists and is not a zombie.
+pub fn is_running(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+/// The processes that carry this session's cookie.
+pub fn carriers(session: &str) -> Vec<u64> {
+    let wanted = format!("SEXTON_SESSION_ID={session}");
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+    pids.filter(|pid| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    })
+    .collect()
+}
+
+/// Kills a process that the test's own yard started.
+pub fn kill_9(pid: u64) {
+    send_signal(pid, rustix::process::Signal::KILL);
+}
+
+/// The stores that are linked in.
+pub fn stores() -> Vec<&'static str> {
+    let linked = [("sqlite", cfg!(feature = "store-sqlite")), ("json", cfg!(feature = "store-json"))];
+    linked.into_iter().filter(|(_, linked)| *linked).map(|(store, _)| store).collect()
+}
+
+/// Sends a signal to a process that the test's own yard started.
+pub fn send_signal(pid: u64, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// The processes that carry `variable`, a name and value, in their environment.
+pub fn processes_with(variable: &str) -> Vec<u64> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+    pids.filter(|pid| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        is_running(*pid) && environ.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    })
+    .collect()
+}

@@ -151,7 +151,8 @@ mod tests {
         let local = guard("127.0.0.1", false);
         let ask = |origin| ask(&local, &[("host", "localhost:8"), ("origin", origin)]);
         assert_eq!(ask("http://localhost:8"), Ok(()));
-        for origin in ["http://evil.example", "http://localhost:9", "http://localhost", "null", "file://", ""] {
+        for origin in ["http://evil.example", "http://localhost:9", "http://localhost", "null", "file://", ""]
+        {
             assert_eq!(ask(origin), Err(StatusCode::FORBIDDEN), "{origin}");
         }
     }

@@ -111,7 +111,11 @@ async fn serve_connection(stream: TcpStream, guard: Arc<Guard>, protocol: Protoc
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(request: Request<Incoming>, guard: &Guard, protocol: &Protocol) -> Result<Answer, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    guard: &Guard,
+    protocol: &Protocol,
+) -> Result<Answer, Infallible> {
     if let Err(refused) = guard.check(request.uri(), request.headers()) {
         return Ok(refuse(&refused));
     }

@@ -3,12 +3,9 @@
 use super::*;
 
 fn rights(allow: &[&str], deny: &[&str]) -> Rights {
-    let parse = |texts: &[&str]| texts.iter().map(|text| Pattern::parse("mcp.allow", text).unwrap()).collect();
-    Rights {
-        grants: Grants { run: true, ..Grants::default() },
-        allow: parse(allow),
-        deny: parse(deny),
-    }
+    let parse =
+        |texts: &[&str]| texts.iter().map(|text| Pattern::parse("mcp.allow", text).unwrap()).collect();
+    Rights { grants: Grants { run: true, ..Grants::default() }, allow: parse(allow), deny: parse(deny) }
 }
 
 fn runs(rights: &Rights, command: &[&str]) -> bool {
@@ -30,7 +27,8 @@ fn without_its_users_word_a_server_only_looks() {
 #[test]
 fn with_no_patterns_anything_runs_that_is_what_it_is_called() {
     let any = rights(&[], &[]);
-    for command in [&["cargo", "test"][..], &["./run.sh", "-c", "x"], &["sh", "script.sh"], &["python3", "-m", "x"]]
+    for command in
+        [&["cargo", "test"][..], &["./run.sh", "-c", "x"], &["sh", "script.sh"], &["python3", "-m", "x"]]
     {
         assert!(runs(&any, command), "{command:?}");
     }

@@ -139,7 +139,7 @@ fn failure(session: &Session, seconds: u64) -> Option<Refusal> {
             Refusal::new(format!("the command exited with code {code}"), "its stderr may say why")
         }
         Some((ExitReason::Timeout, ..)) => Refusal::new(
-            format!("the command was ended after {seconds} seconds"),
+            format!("the command was ended after {seconds} s, when its time was up"),
             "give a longer `timeout`, or use start_session and wait_session",
         ),
         Some((ExitReason::Stopped, ..)) => {

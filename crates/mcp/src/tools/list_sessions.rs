@@ -66,7 +66,9 @@ impl Work for ListSessions {
     async fn work(server: &Server, arguments: Arguments, _: &Call) -> Result<Answer, Refusal> {
         let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(Refusal::of_argument(format!("`limit` is {limit}, and must be from 1 to {MAX_LIMIT}")));
+            return Err(Refusal::of_argument(format!(
+                "`limit` is {limit}, and must be from 1 to {MAX_LIMIT}"
+            )));
         }
         let which = arguments.which;
         let ticket = arguments.ticket;

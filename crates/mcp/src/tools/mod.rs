@@ -11,16 +11,16 @@ mod start_session;
 mod stop_session;
 mod wait_session;
 
-use rmcp::handler::server::common::schema_for_input;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::answer::{Answer, answer_schema};
+use crate::answer::Answer;
 use crate::call::Call;
 use crate::refusal::Refusal;
+use crate::schema::{answer_schema, input_schema};
 use crate::server::Server;
 
 /// A tool.
@@ -57,7 +57,7 @@ enum Effect {
     Ends,
 }
 
-/// Calls `$then::<T>($arguments…)` for the tool of this name.
+/// Gives every tool to the macro `$each`.
 macro_rules! with_each_tool {
     ($each:ident) => {
         $each!(
@@ -102,9 +102,7 @@ fn describe<T: Work>() -> Tool {
         .destructive(T::EFFECT == Effect::Ends || T::EFFECT == Effect::Runs)
         .idempotent(reads)
         .open_world(T::EFFECT == Effect::Runs);
-    // Arguments are structures, whose schemas are those of objects.
-    let input = schema_for_input::<T::Arguments>().unwrap_or_default();
-    Tool::new(T::NAME, T::DESCRIPTION, input)
+    Tool::new(T::NAME, T::DESCRIPTION, input_schema::<T::Arguments>())
         .with_title(T::TITLE)
         .with_raw_output_schema(answer_schema::<T::Told>())
         .with_annotations(hints)
