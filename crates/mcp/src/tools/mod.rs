@@ -148,4 +148,9 @@ mod tests {
             assert!(tool.description.is_some_and(|text| text.len() > 20));
         }
     }
+
+    #[test]
+    fn the_tools_and_their_schemas_stay_what_clients_know() {
+        insta::assert_json_snapshot!(list());
+    }
 }
