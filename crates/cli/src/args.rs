@@ -77,7 +77,6 @@ pub enum Command {
     /// Check the store and its surroundings
     Doctor(commands::doctor::DoctorArgs),
     /// Serve agents over the Model Context Protocol
-    #[cfg(feature = "mcp")]
     Mcp(commands::mcp::McpArgs),
     /// Print numbers for Prometheus
     Metrics(commands::metrics::MetricsArgs),

@@ -21,6 +21,8 @@ mod outputs;
 mod owner;
 mod probing;
 mod screen;
+#[cfg(feature = "mcp")]
+mod serving;
 mod signal;
 mod trust;
 mod yard_findings;

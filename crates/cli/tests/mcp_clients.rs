@@ -2,6 +2,8 @@
 //! command line do the whole story. They are installed once, below the target directory; where they cannot
 //! be had, these tests fail and say so.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::fs::File;

@@ -1,5 +1,7 @@
 //! `sexton mcp --http`: who may ask, and what the protocol is worth to those who may.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};

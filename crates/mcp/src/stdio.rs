@@ -111,7 +111,7 @@ where
                 }
                 Read::TooLong => {
                     let error = format!("a message has at most {MAX_MESSAGE} bytes");
-                    Some(JsonRpcMessage::error(ErrorData::invalid_request(error, None), None))
+                    Some(Box::new((ErrorData::invalid_request(error, None), None)))
                 }
                 Read::Whole => {
                     let line = std::mem::take(&mut self.line);
@@ -128,8 +128,9 @@ where
                 }
             };
             if let Some(complaint) = complaint {
+                let (error, id) = *complaint;
                 // A task of its own: reading may be given up at any moment, and half a line must not be sent.
-                tokio::spawn(self.send(complaint));
+                tokio::spawn(self.send(JsonRpcMessage::error(error, id)));
             }
         }
     }
@@ -139,21 +140,22 @@ where
     }
 }
 
+/// What is wrong with a line, and the request that it was, as far as that can be told.
+type Complaint = Box<(ErrorData, Option<RequestId>)>;
+
 /// The message on a line; else what to answer, if anything.
-fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Option<ServerJsonRpcMessage>> {
+fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Option<Complaint>> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Err(None);
     }
     serde_json::from_slice(line).map_err(|_| match serde_json::from_slice::<Value>(line) {
-        Err(error) => {
-            Some(JsonRpcMessage::error(ErrorData::parse_error(format!("not JSON: {error}"), None), None))
-        }
+        Err(error) => Some(Box::new((ErrorData::parse_error(format!("not JSON: {error}"), None), None))),
         // Nobody waits for an answer to a notification.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => None,
         Ok(value) => {
-            let id = value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
-            Some(JsonRpcMessage::error(ErrorData::invalid_request("not a JSON-RPC 2.0 message", None), id))
+            let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+            Some(Box::new((ErrorData::invalid_request("not a JSON-RPC 2.0 message", None), id)))
         }
     })
 }

@@ -27,10 +27,10 @@ const EXPANSIONS: &str = "$`";
 pub fn split_words(text: &str) -> Result<Vec<String>, WordsError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
-    let mut rest = text.chars();
+    // A line's own end is no second command.
+    let mut rest = text.trim_matches('\n').chars();
     while let Some(next) = rest.next() {
         match next {
-            '\n' if word.is_none() && rest.as_str().trim().is_empty() => {}
             ' ' | '\t' | '\r' => words.extend(word.take()),
             '\'' => {
                 let quoted = single_quoted(&mut rest)?;

@@ -1,18 +1,11 @@
 //! `sexton mcp`: serve agents over the Model Context Protocol.
 
-use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 
 use clap::Args;
-use sexton_core::config::{Config, Origin};
-use sexton_embed::House;
-use sexton_mcp::{Grants, Herald, HttpOptions, Notice, Rights, ServeError, Server, serve};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::screen::Screen;
 
 /// Serve agents over the Model Context Protocol, on standard input and output or on HTTP.
 ///
@@ -33,16 +26,16 @@ Which commands may be run is a setting of yours, by words and not by shell text:
 pub struct McpArgs {
     /// Let agents run commands, as `mcp.allow` and `mcp.deny` say
     #[arg(long)]
-    allow_run: bool,
+    pub allow_run: bool,
     /// Let agents stop sessions
     #[arg(long)]
-    allow_stop: bool,
+    pub allow_stop: bool,
     /// Let agents recover, not only see what a recovery would do
     #[arg(long)]
-    allow_recover: bool,
+    pub allow_recover: bool,
     /// Serve HTTP here instead: 127.0.0.1:8721; port 0 takes a free one
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    http: Option<SocketAddr>,
+    pub http: Option<SocketAddr>,
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -51,58 +44,13 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Serves until the client is gone or a signal arrives.
+#[cfg(feature = "mcp")]
 pub fn run(args: &McpArgs, context: Context<'_>) -> Result<Exit, Failure> {
-    let (house, screen) = context.into_parts();
-    let grants = Grants { run: args.allow_run, stop: args.allow_stop, recover: args.allow_recover };
-    let rights = Rights::new(grants, &house.config).map_err(|error| {
-        Failure::usage(error.to_string()).hint("a pattern is words, such as `cargo *`; docs/mcp.md says more")
-    })?;
-    let http = args.http.map(|address| http_options(address, &house, screen));
-    if http.is_none() && std::io::stdin().is_terminal() {
-        screen.note("this is a server: a client starts it and speaks to it on standard input");
-        screen.hint("docs/mcp.md has the settings for Claude Code, Codex and Claude Desktop; Ctrl-C ends it");
-    }
-    let server = Server::new(house, rights, herald());
-    serve(&server, http).map_err(|error| {
-        let failure = Failure::new(error.to_string());
-        match error {
-            ServeError::Open(_) => {
-                let hint = "set `mcp.token` (or SEXTON_MCP_TOKEN), or listen on 127.0.0.1";
-                Failure { exit: Exit::USAGE, ..failure }.hint(hint)
-            }
-            _ => failure,
-        }
-    })?;
-    Ok(Exit::DONE)
+    crate::serving::run(args, context)
 }
 
-fn http_options(address: SocketAddr, house: &House, screen: &Screen) -> HttpOptions {
-    warn_of_readable_token(&house.config, screen);
-    HttpOptions {
-        address,
-        token: house.config.mcp_token.value.0.clone(),
-        hosts: house.config.mcp_hosts.value.0.clone(),
-    }
-}
-
-/// A token that others can read keeps nobody out.
-fn warn_of_readable_token(config: &Config, screen: &Screen) {
-    let (Some(_), Origin::File(path)) = (&config.mcp_token.value.0, &config.mcp_token.origin) else { return };
-    if std::fs::metadata(path).is_ok_and(|file| file.mode() & 0o044 != 0) {
-        screen.warn(&format!("others can read the token in {}", path.display()));
-        screen.hint(&format!("chmod 600 {}", path.display()));
-    }
-}
-
-/// Says on standard error what the person who runs the server should hear: standard output is the protocol's.
-fn herald() -> Herald {
-    Arc::new(|notice| {
-        let screen = Screen::for_terminal(false);
-        match notice {
-            Notice::Listening(address) => screen.note(&format!("listening on {address}")),
-            Notice::Stopped(1) => screen.note("stopped 1 session"),
-            Notice::Stopped(count) => screen.note(&format!("stopped {count} sessions")),
-            Notice::Warning(what) => screen.warn(&what),
-        }
-    })
+/// Says that there is no server in this build.
+#[cfg(not(feature = "mcp"))]
+pub fn run(_: &McpArgs, _: Context<'_>) -> Result<Exit, Failure> {
+    Err(Failure::new("this build of sexton has no MCP server").hint("build it with the feature `mcp`"))
 }

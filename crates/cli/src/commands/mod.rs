@@ -61,7 +61,6 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
         Command::Forget(args) => forget::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Rescue(args) => rescue::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Worktree(args) => worktree::run(&args, &mut Context::load(&global, screen)?).await,
-        #[cfg(feature = "mcp")]
         Command::Mcp(args) => mcp::run(&args, Context::load(&global, screen)?),
         Command::Metrics(_) => metrics::run(&mut Context::load(&global, screen)?).await,
         Command::Backup(args) => backup::run(&args, &mut Context::load(&global, screen)?).await,

@@ -72,7 +72,8 @@ impl Work for ListSessions {
         }
         let which = arguments.which;
         let ticket = arguments.ticket;
-        let listed = server.blocking(move |server| load(server.house(), which, ticket, limit)).await?;
+        let listed =
+            server.blocking(move |server| load(server.house(), which, ticket.as_deref(), limit)).await?;
         Ok(Answer::of(&Told { sessions: listed.iter().map(SessionView::from).collect() }))
     }
 }
@@ -81,10 +82,10 @@ impl Work for ListSessions {
 pub(crate) fn load(
     house: &House,
     which: Which,
-    ticket: Option<String>,
+    ticket: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Listed>, Refusal> {
-    let of_ticket = |query: Query| Query { ticket: ticket.clone(), ..query };
+    let of_ticket = |query: Query| Query { ticket: ticket.map(str::to_owned), ..query };
     let mut sessions = Vec::new();
     if which != Which::Finished {
         sessions.extend(pollster::block_on(house.list(&of_ticket(Query::active())))?.sessions);
