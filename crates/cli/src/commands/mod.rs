@@ -10,7 +10,6 @@ pub mod finish;
 pub mod forget;
 pub mod logs;
 pub mod loops;
-#[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod metrics;
 pub mod migrate;

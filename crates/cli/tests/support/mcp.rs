@@ -1,5 +1,7 @@
 //! A client that speaks to `sexton mcp` line by line, and says what no library would let it say.
 
+#![allow(dead_code, reason = "each test target uses its own part")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
