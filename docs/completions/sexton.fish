@@ -50,6 +50,7 @@ complete -c sexton -n "__fish_sexton_needs_command" -f -a "backup" -d 'Back the 
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "restore" -d 'Bring the records of a backup back'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "migrate" -d 'Copy every record from one store to another'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "doctor" -d 'Check the store and its surroundings'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "mcp" -d 'Serve agents over the Model Context Protocol'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "metrics" -d 'Print numbers for Prometheus'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "backends" -d 'Show which backends are linked in'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "config" -d 'Show every setting and where it came from'
@@ -293,6 +294,15 @@ complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l probe -d 'See p
 complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l repair -d 'Mend what can be mended'
 complete -c sexton -n "__fish_sexton_using_subcommand doctor" -l json -d 'Print one JSON document on stdout'
 complete -c sexton -n "__fish_sexton_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -l http -d 'Serve HTTP here instead: 127.0.0.1:8721; port 0 takes a free one' -r
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -l allow-run -d 'Let agents run commands, as `mcp.allow` and `mcp.deny` say'
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -l allow-stop -d 'Let agents stop sessions'
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -l allow-recover -d 'Let agents recover, not only see what a recovery would do'
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand mcp" -s h -l help -d 'Print help'
 complete -c sexton -n "__fish_sexton_using_subcommand metrics" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand metrics" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand metrics" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r

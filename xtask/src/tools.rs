@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use crate::Result;
 
 /// Each program that the tests need, and the Debian package it comes in.
-const TOOLS: [(&str, &str); 2] = [("strace", "strace"), ("tmux", "tmux")];
+const TOOLS: [(&str, &str); 5] =
+    [("strace", "strace"), ("tmux", "tmux"), ("python3", "python3-venv"), ("node", "nodejs"), ("npm", "npm")];
 
 /// Installs what the tests need and is missing, or says what to install.
 pub(crate) fn require_all() -> Result {

@@ -19,8 +19,16 @@ const PACKAGES: [&str; 4] = ["sexton-proc-linux", "sexton-proc-portable", "sexto
 const PROGRAM: &str = "sexton";
 
 /// Its tests that are about processes and worktrees.
-const WHOLE_PROGRAM: [&str; 7] =
-    ["sessions", "crashes", "supervision", "recovery", "recovery_crashes", "ticketflow_crashes", "worktrees"];
+const WHOLE_PROGRAM: [&str; 8] = [
+    "sessions",
+    "crashes",
+    "supervision",
+    "recovery",
+    "recovery_crashes",
+    "ticketflow_crashes",
+    "worktrees",
+    "mcp",
+];
 
 /// The user and group that own nothing.
 const NOBODY: u32 = 65534;

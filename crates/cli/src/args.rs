@@ -111,6 +111,8 @@ pub enum Command {
     Migrate(commands::migrate::MigrateArgs),
     /// Check the store and its surroundings
     Doctor(commands::doctor::DoctorArgs),
+    /// Serve agents over the Model Context Protocol
+    Mcp(commands::mcp::McpArgs),
     /// Print numbers for Prometheus
     Metrics(commands::metrics::MetricsArgs),
     /// Show which backends are linked in

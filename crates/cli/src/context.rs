@@ -71,6 +71,12 @@ impl<'a> Context<'a> {
         Ok(Tools::around(store, &self.house)?)
     }
 
+    /// The house, and where to print, for a command that keeps both.
+    #[cfg(feature = "mcp")]
+    pub fn into_parts(self) -> (House, &'a mut Screen) {
+        (self.house, self.screen)
+    }
+
     /// Where trust in repositories is remembered.
     pub fn trust_dir(&self) -> &Path {
         &self.trust_dir

@@ -22,6 +22,8 @@ mod outputs;
 mod owner;
 mod probing;
 mod screen;
+#[cfg(feature = "mcp")]
+mod serving;
 mod signal;
 mod top;
 mod trust;

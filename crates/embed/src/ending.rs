@@ -3,7 +3,8 @@
 use std::io;
 use std::time::Instant;
 
-use sexton_core::{ProcessProbe, Session, Store};
+use sexton_core::session::FindError;
+use sexton_core::{ProcessProbe, Session, SessionId, Store};
 use sexton_supervise::{PendingExits, ProcessWatch, Watched, wait_for_all, watch_process};
 
 use crate::error::HouseError;
@@ -44,6 +45,24 @@ pub fn watch_session(probe: &dyn ProcessProbe, session: &Session) -> Option<Proc
 }
 
 impl House {
+    /// The session as it stands, and what tells its end; nothing tells it where nobody is left who could. For
+    /// programs that wait for much else at the same time: look, wait for what was given, look again.
+    pub async fn look_for_end(&self, id: &SessionId) -> Result<(Session, Option<ProcessWatch>), HouseError> {
+        let (store, probe) = (self.open_for_reading()?, self.open_probe()?);
+        let load = async || {
+            let loaded = store.load(id).await?;
+            loaded.ok_or_else(|| HouseError::from(FindError::NoSuchSession(id.to_string())))
+        };
+        let mut session = load().await?;
+        let watch = watch_session(probe.as_ref(), &session);
+        if watch.is_none() {
+            // Read again only after its supervisor was seen gone: the end is recorded before that.
+            session = load().await?;
+            overlay_exits(&self.pending_exits(), [&mut session])?;
+        }
+        Ok((session, watch))
+    }
+
     /// The record of `session` once nobody is left who could end it, or as it stands when the time is up.
     /// Says which. Blocks this thread.
     pub async fn wait_for_end(

@@ -60,6 +60,9 @@ impl From<io::Error> for StartError {
     }
 }
 
+/// What admits clients to an MCP server is none of the business of what that server starts.
+const SERVER_SECRET: &str = "SEXTON_MCP_TOKEN";
+
 /// A shim that was executed and waits to be told what to do. Dropping it sends it away.
 pub struct Shim {
     // Dropped in this order: the shim leaves when the channel closes, and is reaped then.
@@ -77,6 +80,7 @@ impl Shim {
             .arg(SHIM_WORD)
             .arg(session.as_str())
             .env(COOKIE, session.as_str())
+            .env_remove(SERVER_SECRET)
             .stdin(stdin)
             .stdout(OwnedFd::from(theirs))
             .stderr(Stdio::null())

@@ -1,6 +1,7 @@
 //! Waiting for processes that are nobody's children here.
 
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
 use sexton_core::{Liveness, ProcessIdentity, ProcessProbe};
@@ -10,6 +11,13 @@ use crate::platform::{ExitWatch, wait_for};
 /// Watches one process until it is gone.
 pub struct ProcessWatch {
     pub(crate) watch: ExitWatch,
+}
+
+/// For a program that waits for much else: the descriptor is readable once the process is gone.
+impl AsRawFd for ProcessWatch {
+    fn as_raw_fd(&self) -> RawFd {
+        self.watch.as_fd().as_raw_fd()
+    }
 }
 
 /// What became of the wish to watch a process.

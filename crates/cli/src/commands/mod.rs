@@ -10,6 +10,7 @@ pub mod finish;
 pub mod forget;
 pub mod logs;
 pub mod loops;
+pub mod mcp;
 pub mod metrics;
 pub mod migrate;
 pub mod prune;
@@ -61,6 +62,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
         Command::Forget(args) => forget::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Rescue(args) => rescue::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Worktree(args) => worktree::run(&args, &mut Context::load(&global, screen)?).await,
+        Command::Mcp(args) => mcp::run(&args, Context::load(&global, screen)?),
         Command::Metrics(_) => metrics::run(&mut Context::load(&global, screen)?).await,
         Command::Backup(args) => backup::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Restore(args) => restore::run(&args, &mut Context::load(&global, screen)?).await,

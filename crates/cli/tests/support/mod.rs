@@ -4,3 +4,5 @@
 
 use sexton_cli as _;
 pub use sexton_field::*;
+
+pub mod mcp;

@@ -205,6 +205,7 @@ fn read_file_value<T: SettingValue>(
 }
 
 fn bad_value<T: SettingValue>(info: &SettingInfo, origin: Origin, value: String) -> ConfigError {
+    let value = if T::SECRET { "something else".to_owned() } else { value };
     ConfigError::BadValue { origin, key: info.key, value, expected: T::EXPECTED }
 }
 

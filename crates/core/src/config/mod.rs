@@ -9,4 +9,4 @@ mod value;
 
 pub use layers::{ConfigError, FileLayer, IgnoredKey, Layers, Origin, RepoLayer, Setting};
 pub use settings::{Config, SettingInfo, ShownSetting};
-pub use value::{ByteSize, Containment, OrAuto, OrOff, SettingValue, StoreUrl, Switch};
+pub use value::{ByteSize, Containment, OrAuto, OrOff, Secret, SettingValue, StoreUrl, Switch, TextList};

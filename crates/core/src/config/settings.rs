@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::layers::{ConfigError, IgnoredKey, Layers, Resolver, Setting};
-use super::value::{ByteSize, Containment, OrAuto, OrOff, SettingValue, StoreUrl, Switch};
+use super::value::{ByteSize, Containment, OrAuto, OrOff, Secret, SettingValue, StoreUrl, Switch, TextList};
 use crate::plugin::AUTO;
 use crate::store::Durability;
 
@@ -223,6 +223,34 @@ settings! {
         needs_trust: false,
         summary: "After how long a rescue is dropped, or `off`: it is work.",
         default: |_, _| Ok(OrOff(None)),
+    }
+    mcp_allow: TextList {
+        key: "mcp.allow",
+        env: None,
+        needs_trust: true,
+        summary: "What `sexton mcp --allow-run` may run, as patterns of words; anything where the list is empty.",
+        default: |_, _| Ok(TextList::default()),
+    }
+    mcp_deny: TextList {
+        key: "mcp.deny",
+        env: None,
+        needs_trust: true,
+        summary: "What it may never run, whatever else is allowed.",
+        default: |_, _| Ok(TextList::default()),
+    }
+    mcp_token: OrOff<Secret> {
+        key: "mcp.token",
+        env: Some("SEXTON_MCP_TOKEN"),
+        needs_trust: true,
+        summary: "The bearer token that `sexton mcp --http` asks for, or `off`; never shown.",
+        default: |_, _| Ok(OrOff(None)),
+    }
+    mcp_hosts: TextList {
+        key: "mcp.hosts",
+        env: None,
+        needs_trust: true,
+        summary: "Names besides `localhost` under which `sexton mcp --http` may be called.",
+        default: |_, _| Ok(TextList::default()),
     }
 }
 

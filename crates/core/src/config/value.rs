@@ -1,5 +1,6 @@
 //! The kinds of values that a setting can have, from text and from TOML, and back.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +13,9 @@ use crate::store::Durability;
 pub trait SettingValue: Sized {
     /// What an error says was expected.
     const EXPECTED: &'static str;
+
+    /// Whether nobody may see it, not even in an error.
+    const SECRET: bool = false;
 
     /// Reads it from a flag or an environment variable.
     fn from_text(text: &str) -> Option<Self>;
@@ -138,6 +142,64 @@ impl SettingValue for OrOff<Duration> {
 
     fn to_json(&self) -> serde_json::Value {
         self.0.map_or_else(|| "off".into(), |span| span.to_json())
+    }
+}
+
+/// A value that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+/// The shortest secret: one that can be guessed is none.
+const MIN_SECRET: usize = 16;
+
+impl Secret {
+    /// The value, for whoever compares it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl SettingValue for OrOff<Secret> {
+    const EXPECTED: &'static str = "`off`, or at least 16 characters without blanks";
+    const SECRET: bool = true;
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text == "off" {
+            return Some(OrOff(None));
+        }
+        let usable = text.len() >= MIN_SECRET && text.bytes().all(|byte| byte.is_ascii_graphic());
+        usable.then(|| OrOff(Some(Secret(text.to_owned()))))
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        if self.0.is_some() { "set".into() } else { "off".into() }
+    }
+}
+
+/// Several texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextList(pub Vec<String>);
+
+impl SettingValue for TextList {
+    const EXPECTED: &'static str = "a list of texts such as `[\"cargo *\"]`";
+
+    fn from_text(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| TextList(vec![text.to_owned()]))
+    }
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        let texts = value.as_array()?.iter().map(|one| one.as_str().map(str::to_owned));
+        texts.collect::<Option<Vec<_>>>().map(TextList)
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.0.clone().into()
     }
 }
 

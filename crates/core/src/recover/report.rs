@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::case::Case;
@@ -11,7 +12,7 @@ use crate::session::WorktreeOutcome;
 use crate::{SessionId, Status, Time};
 
 /// A recovery, told.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Whether nothing was changed.
     pub dry_run: bool,
@@ -42,7 +43,7 @@ pub struct Report {
 }
 
 /// What became of worktrees.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WorktreeCounts {
     /// Had work in them, which is in a rescue ref now.
     pub rescued: usize,
@@ -55,7 +56,7 @@ pub struct WorktreeCounts {
 }
 
 /// What retention removed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Pruned {
     /// Records that were too old.
     pub expired: usize,
@@ -66,7 +67,7 @@ pub struct Pruned {
 }
 
 /// Ages, counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AgeBuckets {
     /// Less than a day.
     #[serde(rename = "0-1")]
@@ -95,7 +96,7 @@ impl AgeBuckets {
 }
 
 /// Where the time went.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Seconds {
     /// Looking.
     pub observe: f64,
@@ -112,7 +113,7 @@ pub struct Seconds {
 }
 
 /// One session.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SessionReport {
     /// Which.
     pub id: SessionId,
@@ -137,7 +138,7 @@ pub struct SessionReport {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Everything that was to be done.

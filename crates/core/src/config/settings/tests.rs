@@ -140,3 +140,32 @@ fn every_setting_is_shown_once_with_its_origin() {
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
 }
+
+#[test]
+fn a_secret_is_shown_nowhere_not_even_in_the_error_that_refuses_it() {
+    let mut layers = home();
+    layers.user = Some(file("mcp.token = \"open-sesame-open-sesame\""));
+    let config = Config::resolve(&layers).unwrap();
+    assert_eq!(config.mcp_token.value.0.as_ref().unwrap().reveal(), "open-sesame-open-sesame");
+    let shown = config.shown().into_iter().find(|shown| shown.info.key == "mcp.token").unwrap();
+    assert_eq!(shown.value, "set");
+    assert!(!format!("{config:?}").contains("sesame"));
+    for bad in ["\"sesame\"", "\"open sesame open sesame\"", "[\"open-sesame-open-sesame\"]"] {
+        layers.user = Some(file(&format!("mcp.token = {bad}")));
+        let complaint = error(&layers);
+        assert!(complaint.contains("`mcp.token`") && !complaint.contains("sesame"), "{complaint}");
+    }
+}
+
+#[test]
+fn an_untrusted_repository_cannot_widen_what_the_mcp_server_may_do() {
+    let mut layers = home();
+    let wish = "[mcp]\nallow = [\"*\"]\ndeny = []\ntoken = \"off\"\nhosts = [\"evil.example\"]";
+    layers.repo = Some(repo(wish, false));
+    let config = Config::resolve(&layers).unwrap();
+    assert!(config.mcp_allow.value.0.is_empty() && config.mcp_hosts.value.0.is_empty());
+    let ignored: Vec<_> = config.ignored.iter().map(|ignored| ignored.key).collect();
+    assert_eq!(ignored, ["mcp.allow", "mcp.deny", "mcp.token", "mcp.hosts"]);
+    layers.repo = Some(repo(wish, true));
+    assert_eq!(Config::resolve(&layers).unwrap().mcp_allow.value.0, ["*"]);
+}
