@@ -20,11 +20,11 @@ fn entry(number: usize) -> Value {
     };
     json!({
         "session_id": format!("dispatch-{number:05}"),
-        "ticket_id": (number % 7 != 0).then(|| format!("T-{}", number % 100)),
+        "ticket_id": (!number.is_multiple_of(7)).then(|| format!("T-{}", number % 100)),
         "pid": 4_000_000 + number,
-        "process_start_time": (number % 3 != 0).then_some(number * 7),
+        "process_start_time": (!number.is_multiple_of(3)).then_some(number * 7),
         "started_at": time(1),
-        "worktree_path": (number % 2 == 0).then(|| format!("/elsewhere/T-{number}")),
+        "worktree_path": number.is_multiple_of(2).then(|| format!("/elsewhere/T-{number}")),
         "status": status,
         "completed_at": finished.then(|| time(59)),
         "return_code": finished.then_some([0, 1, -9, 127][number % 4]),

@@ -52,7 +52,7 @@ impl Scene {
             let (pid, ticks) = match number {
                 0 => (self.living, Some(start_ticks(self.living))),
                 // Pids that no process has; every second one was recorded without its ticks.
-                _ => (4_100_000 + number as u64, (number % 2 == 0).then_some(7)),
+                _ => (4_100_000 + number as u64, number.is_multiple_of(2).then_some(7)),
             };
             json!({"session_id": format!("s{number}"), "ticket_id": format!("T-{number}"), "pid": pid,
                    "process_start_time": ticks, "started_at": now, "status": "running", "extra": number,

@@ -91,7 +91,7 @@ pub async fn observe_dispatcher(
 
 fn project_of(session: &Session) -> Option<&Path> {
     let repo = session.worktree.as_ref().and_then(|worktree| worktree.repo.as_ref());
-    repo.or(session.cwd.as_ref()).map(|project| project.as_path())
+    repo.or(session.cwd.as_ref()).map(crate::OsText::as_path)
 }
 
 fn works_in(process: &ProcessDetails, project: &Path) -> bool {
