@@ -44,8 +44,9 @@ impl Yard {
     }
 
     fn add(&self, session: Session) -> Session {
-        block_on(self.store.commit(Batch::new().insert(session.clone()))).unwrap();
-        self.record(session.id.as_str())
+        let id = session.id.clone();
+        block_on(self.store.commit(Batch::new().insert(session))).unwrap();
+        self.record(id.as_str())
     }
 
     fn record(&self, text: &str) -> Session {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -68,8 +68,8 @@ struct Place {
 }
 
 impl Place {
-    fn make(sexton: &Path, worker: &Worker, home: PathBuf, scheme: &str) -> Result<Place> {
-        let yard = Yard::make(sexton, home.clone(), "")?;
+    fn make(sexton: &Path, worker: &Worker, home: &Path, scheme: &str) -> Result<Place> {
+        let yard = Yard::make(sexton, home.to_owned(), "")?;
         let url = format!("{scheme}:{}", home.join("state/sessions").display());
         let start = |command: &mut Command| -> Result<String> {
             Ok(output_of(command.env("SEXTON_STORE", &url))?.trim().to_owned())
@@ -98,8 +98,8 @@ impl Drop for Place {
 }
 
 fn measure(sexton: &Path, worker: &Worker, directory: &Path) -> Result<Vec<Row>> {
-    let sqlite = Place::make(sexton, worker, directory.join("sqlite"), "sqlite")?;
-    let json = Place::make(sexton, worker, directory.join("json"), "json")?;
+    let sqlite = Place::make(sexton, worker, &directory.join("sqlite"), "sqlite")?;
+    let json = Place::make(sexton, worker, &directory.join("json"), "json")?;
     let version = || {
         let mut command = Command::new(sexton);
         command.env_clear().arg("--version");
