@@ -1,6 +1,7 @@
 //! Listings: their order, and each filter alone and with the others. [`Query::select`] is the model.
 
 use sexton_core::session::LoopState;
+use sexton_core::store::Fields;
 use sexton_core::{Query, Session, Status};
 
 use super::Subject;
@@ -194,7 +195,11 @@ fn an_active_loop_is_found_by_its_loop_alone(subject: &Subject) {
         [with("drives", state(true)), with("idle", state(false)), with("none", None), decoy, finished];
     let site = Site::with(subject, sessions);
     let all = site.reader().all();
-    assert_eq!(compare(&site, &all, &Query::active_loops()), 2);
+    let found = compare(&site, &all, &Query::active_loops());
+    assert!(found > 0 && found < all.len(), "it found {found}: it proves nothing");
     assert_eq!(compare(&site, &all, &Query::active_loops().limit(1)), 1);
-    assert_eq!(compare(&site, &all, &Query::active_loops().with_statuses([Status::Running])), 1);
+    let running = compare(&site, &all, &Query::active_loops().with_statuses([Status::Running]));
+    if subject.capabilities.fields == Fields::All {
+        assert_eq!((found, running), (2, 1), "a status says nothing about a loop");
+    }
 }
