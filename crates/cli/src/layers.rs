@@ -30,7 +30,7 @@ pub fn load_layers(global: &GlobalArgs) -> Result<Loaded, Failure> {
         .collect();
     let user =
         find_config_dir(&env).map(|dir| load_file(dir.join("sexton/config.toml"))).transpose()?.flatten();
-    let mut layers = Layers { user, repo: None, env, flags: flags(global)?, default_store: DEFAULT_STORE };
+    let mut layers = Layers { user, foreign: None, repo: None, env, flags: flags(global)?, default_store: DEFAULT_STORE };
     let trust_dir = Config::resolve(&layers)?.state_dir.value;
     layers.repo = load_repo_file()?.map(|file| {
         let trusted = trust::is_trusted(&trust_dir, &file);

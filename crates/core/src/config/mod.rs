@@ -7,6 +7,6 @@ mod layers;
 mod settings;
 mod value;
 
-pub use layers::{ConfigError, FileLayer, IgnoredKey, Layers, Origin, RepoLayer, Setting};
+pub use layers::{ConfigError, FileLayer, ForeignLayer, IgnoredKey, Layers, Origin, RepoLayer, Setting};
 pub use settings::{Config, SettingInfo, ShownSetting};
-pub use value::{ByteSize, Containment, OrAuto, OrOff, SettingValue, StoreUrl, Switch};
+pub use value::{ByteSize, Containment, OrAuto, OrOff, SettingValue, StoreUrl, Switch, Uncommitted};
