@@ -43,7 +43,7 @@ pub use output::{Output, Part};
 pub use owner::{Enclosing, require_owner};
 pub use planting::Wish;
 pub use sexton_core::worktree::Begun;
-pub use recovery::{Tools, default_yard, now, remember_gap};
+pub use recovery::{RepositoryName, Tools, default_yard, now, remember_gap};
 pub use removal::{Gone, remove_worktree};
 pub use sexton_supervise::{is_shim, shim_main};
 pub use start::{Input, NotStarted, OwnerWish, Request, Running};
