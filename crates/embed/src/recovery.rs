@@ -97,14 +97,14 @@ pub struct RepositoryName {
 impl RepositoryName {
     /// The name of the repository at `repo`.
     pub fn of(repo: &Path) -> RepositoryName {
-    let digest = Sha256::digest(repo.as_os_str().as_encoded_bytes());
-    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
-    let name = repo.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let name: String = name.trim_end_matches(".git").chars().filter(|one| plain(*one)).take(64).collect();
-    let name = name.trim_start_matches('.');
-    let plain = if name.is_empty() { "repo" } else { name }.to_owned();
-    RepositoryName { plain, hash }
+        let digest = Sha256::digest(repo.as_os_str().as_encoded_bytes());
+        let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+        let name = repo.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name: String = name.trim_end_matches(".git").chars().filter(|one| plain(*one)).take(64).collect();
+        let name = name.trim_start_matches('.');
+        let plain = if name.is_empty() { "repo" } else { name }.to_owned();
+        RepositoryName { plain, hash }
     }
 }
 

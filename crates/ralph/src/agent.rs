@@ -114,7 +114,10 @@ mod tests {
     #[test]
     fn a_template_that_is_no_command_is_refused() {
         let error = |template| Agent::new(Some(template), "/tf", None, false).unwrap_err().to_string();
-        assert_eq!(error("claude 'x"), "the agent's command `claude \\'x` cannot be split into words: a quote is missing");
+        assert_eq!(
+            error("claude 'x"),
+            "the agent's command `claude \\'x` cannot be split into words: a quote is missing"
+        );
         assert_eq!(error("claude -p work"), "the agent's command `claude -p work` does not say {ticket}");
         for template in ["", "  ", "'' {ticket}", "{ticket}", "./{ticket} x"] {
             assert!(error(template).contains("does not begin with a program"), "{template}");

@@ -123,7 +123,10 @@ impl Executor {
         match (start(begun), rescue) {
             (Ok(running), rescue) => Ok((running, rescue)),
             (Err(NotStarted { error: HouseError::Worktree(refused), .. }), Some(rescue)) => {
-                self.warn(format!("{ticket} cannot go on with the work of session {rescue}: {}", chain(&refused)));
+                self.warn(format!(
+                    "{ticket} cannot go on with the work of session {rescue}: {}",
+                    chain(&refused)
+                ));
                 start(Begun::Branch).map(|running| (running, None)).map_err(|error| self.fault_of(&error))
             }
             (Err(error), _) => Err(self.fault_of(&error)),
@@ -182,9 +185,9 @@ impl Executor {
             return Ok(match tip {
                 None => Ok(Begun::Nothing),
                 Some(_) if !sessions.is_empty() => Ok(Begun::Branch),
-                Some(_) => {
-                    Err(Fault::Ticket(format!("there is a branch `{branch}` already, which is not the loop's")))
-                }
+                Some(_) => Err(Fault::Ticket(format!(
+                    "there is a branch `{branch}` already, which is not the loop's"
+                ))),
             });
         };
         let rescue = last.recovery.as_ref().and_then(|recovery| recovery.rescue_ref.as_deref());
@@ -196,7 +199,8 @@ impl Executor {
             return Ok(Ok(Begun::Rescue(last.id.clone())));
         }
         // To begin anew, the branch has to go. Its commits are in the rescue.
-        let saved = tip.as_deref().map_or(Ok(true), |tip| self.mainline.discard_branch(ticket, tip, rescue))?;
+        let saved =
+            tip.as_deref().map_or(Ok(true), |tip| self.mainline.discard_branch(ticket, tip, rescue))?;
         Ok(Ok(if saved { Begun::Nothing } else { Begun::Branch }))
     }
 

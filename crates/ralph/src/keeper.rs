@@ -106,7 +106,9 @@ impl Keeper {
         });
         match updated.await? {
             Some(_) => Ok(()),
-            None => Err(HouseError::BadRequest(format!("the record of the loop, {}, is gone", self.id)).into()),
+            None => {
+                Err(HouseError::BadRequest(format!("the record of the loop, {}, is gone", self.id)).into())
+            }
         }
     }
 
@@ -153,11 +155,7 @@ async fn list_earlier(store: &dyn Store, site: &Site) -> Result<Vec<Session>, Ra
 }
 
 /// Refuses to go on for a loop that may still work.
-async fn require_gone(
-    records: &[Session],
-    probe: &dyn ProcessProbe,
-    site: &Site,
-) -> Result<(), RalphError> {
+async fn require_gone(records: &[Session], probe: &dyn ProcessProbe, site: &Site) -> Result<(), RalphError> {
     for record in records.iter().filter(|record| record.status.is_active() && record.host == this_host()) {
         let Some(process) = &record.process else { continue };
         match probe.observe(process).await {

@@ -44,7 +44,8 @@ impl Logs {
     pub(crate) fn prune(&self, age: Duration) {
         let Some(limit) = SystemTime::now().checked_sub(age) else { return };
         // What cannot be removed now is tried again by the next loop.
-        let entries = || fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|entry| entry.path());
+        let entries =
+            || fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|entry| entry.path());
         let ours = |path: &Path| path.extension().is_some_and(|extension| extension == "jsonl");
         for path in entries().filter(|path| ours(path)) {
             let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file);

@@ -109,7 +109,12 @@ impl Mainline {
     }
 
     /// The commit that has both sides, or the files that they do not agree about.
-    fn make_merge(&self, ticket: &Ticket, base: &str, tip: &str) -> Result<Result<String, Vec<String>>, GitError> {
+    fn make_merge(
+        &self,
+        ticket: &Ticket,
+        base: &str,
+        tip: &str,
+    ) -> Result<Result<String, Vec<String>>, GitError> {
         let arguments = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, tip];
         let output = self.git.run(&arguments)?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -129,7 +134,7 @@ impl Mainline {
     fn move_to(&self, old: &str, new: &str) -> Result<Moved, GitError> {
         let checkouts = self.checkouts()?;
         if let Some(rebased) = checkouts.iter().find(|checkout| self.is_rebased_in(checkout)) {
-            return Ok(self.not_now(format!("is being rebased in {}", rebased.path.display())));
+            return Ok(self.not_now(&format!("is being rebased in {}", rebased.path.display())));
         }
         let mut having = checkouts.iter().filter(|checkout| checkout.has_base);
         match (having.next(), having.next()) {
@@ -137,12 +142,12 @@ impl Mainline {
             (Some(only), None) => self.move_checkout(only, old, new),
             (Some(one), Some(other)) => {
                 let (one, other) = (one.path.display(), other.path.display());
-                Ok(self.not_now(format!("is checked out twice, in {one} and in {other}")))
+                Ok(self.not_now(&format!("is checked out twice, in {one} and in {other}")))
             }
         }
     }
 
-    fn not_now(&self, why: String) -> Moved {
+    fn not_now(&self, why: &str) -> Moved {
         Moved::NotNow(format!("the branch `{}` {why}", self.base))
     }
 
@@ -156,31 +161,31 @@ impl Mainline {
         if self.require_tip()? != old {
             return Ok(Moved::Overtaken);
         }
-        Ok(self.not_now(format!("cannot be moved: {}", complaint(&output))))
+        Ok(self.not_now(&format!("cannot be moved: {}", complaint(&output))))
     }
 
     /// Somebody has it checked out: git brings files, index and branch forward together, or not at all.
     fn move_checkout(&self, checkout: &Checkout, old: &str, new: &str) -> Result<Moved, GitError> {
         let place = checkout.path.display();
         if !checkout.path.join(".git").exists() {
-            return Ok(self.not_now(format!("is checked out in {place}, which is not there")));
+            return Ok(self.not_now(&format!("is checked out in {place}, which is not there")));
         }
         let there = Git::at(&checkout.path);
         if let Some(what) = UNFINISHED.iter().find(|(file, _)| checkout.git_dir.join(file).exists()) {
-            return Ok(self.not_now(format!("is checked out in {place}, where {} is not finished", what.1)));
+            return Ok(self.not_now(&format!("is checked out in {place}, where {} is not finished", what.1)));
         }
         let status =
             ["--no-optional-locks", "status", "--porcelain", "-z", "--untracked-files=no", "--no-renames"];
         let changed = there.say(&status)?;
         let changed: Vec<_> = changed.split('\0').filter_map(|entry| entry.get(3..)).collect();
         if !changed.is_empty() {
-            return Ok(self.not_now(format!("has uncommitted changes in {place}: {}", named(&changed))));
+            return Ok(self.not_now(&format!("has uncommitted changes in {place}: {}", named(&changed))));
         }
         let merged = there.run(&["merge", "--ff-only", "--no-stat", "--quiet", new])?;
         match self.require_tip()? {
             tip if tip == new => Ok(Moved::Yes),
             tip if tip != old => Ok(Moved::Overtaken),
-            _ => Ok(self.not_now(format!("cannot be moved forward in {place}: {}", complaint(&merged)))),
+            _ => Ok(self.not_now(&format!("cannot be moved forward in {place}: {}", complaint(&merged)))),
         }
     }
 

@@ -47,6 +47,13 @@ pub struct Preview {
     pub log: Option<PathBuf>,
 }
 
+impl Preview {
+    /// What would be executed, as a shell would be told it.
+    pub fn command_line(&self) -> String {
+        shell_words::join(&self.argv)
+    }
+}
+
 /// What tells a loop from outside that it is to stop.
 #[derive(Clone)]
 pub struct Remote {
@@ -105,7 +112,10 @@ impl Loop {
 
     /// What would be done, without doing it: what recovery would put in order, and what would be run for each
     /// ticket that the query names now. What it names that cannot be a ticket is given back as an error.
-    pub fn preview(&self, progress: &dyn Progress) -> Result<(Report, Vec<Result<Preview, String>>), RalphError> {
+    pub fn preview(
+        &self,
+        progress: &dyn Progress,
+    ) -> Result<(Report, Vec<Result<Preview, String>>), RalphError> {
         let policy = Policy { dry_run: true, ..self.policy() };
         let report = pollster::block_on(self.house.recover(&policy, progress))?;
         let tickets = match &self.site.only {
@@ -126,7 +136,8 @@ impl Loop {
     fn ask_once(&self) -> Result<Vec<Result<Ticket, String>>, RalphError> {
         self.require_query_program()?;
         let shell = Shell::new(self.site.here.clone(), None);
-        let asked = self.executor(shell, &State::new(self.site.repo.as_path().into(), self.site.base.clone())).ask();
+        let asked =
+            self.executor(shell, &State::new(self.site.repo.as_path().into(), self.site.base.clone())).ask();
         let asked = asked.map_err(|why| RalphError::QueryFailed { why })?;
         let read = |line: &String| line.parse().map_err(|error: crate::InvalidTicket| error.to_string());
         Ok(asked.lines.iter().map(read).collect())
@@ -180,10 +191,14 @@ impl Loop {
         let shell = Shell::new(self.site.here.clone(), Some(keeper.id().clone()));
         let executor = self.executor(shell, &state);
         let rules = Rules::new(&self.settings, self.site.only.clone());
-        let running = Running { keeper, executor, kept: state.clone(), scheduler: Scheduler::new(rules, state) };
+        let running =
+            Running { keeper, executor, kept: state.clone(), scheduler: Scheduler::new(rules, state) };
         running.drive(&self.messages.1, tell)
     }
 }
+
+/// The exit code of a loop that did not finish every ticket.
+const PARTLY_DONE: i32 = 3;
 
 /// A loop that runs.
 struct Running {
@@ -230,7 +245,11 @@ impl Running {
     fn finish(mut self, tell: &mut dyn FnMut(&Notice)) -> Result<Summary, RalphError> {
         self.executor.shell.cancel();
         let summary = self.scheduler.summary();
-        let code = if summary.is_whole() && summary.phase != Phase::Failed { 0 } else { 1 };
+        let code = match summary.phase {
+            Phase::Failed => 1,
+            _ if summary.is_whole() => 0,
+            _ => PARTLY_DONE,
+        };
         pollster::block_on(self.keeper.finish(&self.scheduler.state, code))?;
         self.scheduler.take_notices().iter().for_each(tell);
         Ok(summary)

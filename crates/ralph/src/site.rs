@@ -38,7 +38,11 @@ impl Site {
         directory: &Path,
         only: Option<Ticket>,
     ) -> Result<Site, RalphError> {
-        let repo = house.require_cleaner()?.find_repository(directory).await.map_err(sexton_embed::HouseError::from)?;
+        let repo = house
+            .require_cleaner()?
+            .find_repository(directory)
+            .await
+            .map_err(sexton_embed::HouseError::from)?;
         if find_program("git").is_none() {
             let what = "branches are merged with it";
             return Err(RalphError::NotInstalled { program: "git".to_owned(), what });
@@ -117,7 +121,9 @@ mod tests {
     #[test]
     fn an_old_git_is_refused_and_an_odd_one_is_given_a_chance() {
         assert!(require_git_version("git version 2.37.9").is_err());
-        for text in ["git version 2.38.0", "git version 2.47.3 (Apple Git-1)", "git version 3.0.rc1", "a fork"] {
+        for text in
+            ["git version 2.38.0", "git version 2.47.3 (Apple Git-1)", "git version 3.0.rc1", "a fork"]
+        {
             assert!(require_git_version(text).is_ok(), "{text}");
         }
     }

@@ -87,9 +87,21 @@ mod tests {
     #[test]
     fn nothing_that_could_lead_elsewhere_is_a_ticket() {
         let long = "x".repeat(65);
-        for text in
-            ["", " ", "../x; rm -rf ~", "..", "a..b", "a/b", "-x", ".x", "x.", "x.lock", "a b", "$(id)", &long]
-        {
+        for text in [
+            "",
+            " ",
+            "../x; rm -rf ~",
+            "..",
+            "a..b",
+            "a/b",
+            "-x",
+            ".x",
+            "x.",
+            "x.lock",
+            "a b",
+            "$(id)",
+            &long,
+        ] {
             assert!(text.parse::<Ticket>().is_err(), "{text}");
         }
         assert!(serde_json::from_str::<Ticket>("\"../x\"").is_err());

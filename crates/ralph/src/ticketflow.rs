@@ -156,7 +156,9 @@ impl Kind {
     fn translate(self, value: &Value) -> Option<String> {
         let text = || value.as_str().map(str::trim).filter(|text| !text.contains('\0'));
         match self {
-            Kind::Count => value.as_u64().filter(|count| *count <= u64::from(u32::MAX)).map(|n| n.to_string()),
+            Kind::Count => {
+                value.as_u64().filter(|count| *count <= u64::from(u32::MAX)).map(|n| n.to_string())
+            }
             Kind::Milliseconds => value.as_u64().map(|ms| format!("{ms}ms")),
             Kind::MillisecondsOrNone => match value.as_u64()? {
                 0 => Some("off".to_owned()),
@@ -164,9 +166,7 @@ impl Kind {
             },
             Kind::Text | Kind::Directory => text().filter(|text| !text.is_empty()).map(str::to_owned),
             Kind::TextOrNone => text().map(|text| if text.is_empty() { "off" } else { text }.to_owned()),
-            Kind::Promise => {
-                value.as_bool().map(|wanted| if wanted { PROMISE } else { "off" }.to_owned())
-            }
+            Kind::Promise => value.as_bool().map(|wanted| if wanted { PROMISE } else { "off" }.to_owned()),
         }
     }
 }

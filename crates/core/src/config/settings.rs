@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::layers::{ConfigError, IgnoredKey, Layers, Resolver, Setting};
-use super::value::{
-    ByteSize, Containment, OrAuto, OrOff, SettingValue, StoreUrl, Switch, Uncommitted,
-};
+use super::value::{ByteSize, Containment, OrAuto, OrOff, SettingValue, StoreUrl, Switch, Uncommitted};
 use crate::plugin::AUTO;
 use crate::store::Durability;
 

@@ -198,7 +198,8 @@ impl Scheduler {
     /// The next step of every ticket that has one, and is not taking it.
     fn advance_tickets(&mut self, now: Time) -> Vec<Action> {
         let mut actions = Vec::new();
-        let idle: Vec<_> = self.state.tickets.keys().filter(|ticket| !self.busy.contains(*ticket)).cloned().collect();
+        let idle: Vec<_> =
+            self.state.tickets.keys().filter(|ticket| !self.busy.contains(*ticket)).cloned().collect();
         for ticket in idle {
             let progress = &self.state.tickets[&ticket];
             let (stage, session) = (progress.stage.clone(), progress.session.clone());

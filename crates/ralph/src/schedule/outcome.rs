@@ -18,13 +18,13 @@ impl Scheduler {
         match event {
             Event::Begin | Event::Tick => {}
             Event::Asked(Ok(asked)) => self.take_asked(&asked, now),
-            Event::Asked(Err(why)) => self.take_query_failure(why, now),
+            Event::Asked(Err(why)) => self.take_query_failure(&why, now),
             Event::Checked { left } => return self.take_checked(left),
             Event::Started { ticket, session, worktree, log, rescue } => {
                 return self.take_started(ticket, session, worktree, log, rescue);
             }
             Event::NotStarted { ticket, fault } => self.take_fault(&ticket, fault, now),
-            Event::Ended { ticket, session, log, ending } => self.take_ended(ticket, session, log, ending),
+            Event::Ended { ticket, session, log, ending } => self.take_ended(&ticket, session, log, &ending),
             Event::Sealed { ticket, result } => self.take_sealed(&ticket, result),
             Event::Merged { ticket, outcome } => self.take_merged(&ticket, outcome, now),
             Event::Cleared { ticket, kept } => self.take_cleared(&ticket, kept, now),
@@ -85,14 +85,14 @@ impl Scheduler {
         }
     }
 
-    fn take_query_failure(&mut self, why: String, now: Time) {
+    fn take_query_failure(&mut self, why: &str, now: Time) {
         self.asking = false;
         self.query_failures += 1;
         self.ask_at = Some(now.saturating_add(self.rules.pause_between_tickets.max(MIN_ASK_PAUSE)));
         if self.interrupts > 0 {
             return;
         }
-        self.notices.push(Notice::QueryFailed { why: why.clone() });
+        self.notices.push(Notice::QueryFailed { why: why.to_owned() });
         if self.query_failures >= MAX_QUERY_FAILURES {
             self.fail(format!("the ticket query failed {} times in a row: {why}", self.query_failures));
         }
@@ -170,10 +170,10 @@ impl Scheduler {
         Then::SetAside { why }
     }
 
-    fn take_ended(&mut self, ticket: Ticket, session: SessionId, log: Option<OsText>, ending: Ending) {
-        self.busy.remove(&ticket);
-        self.remember(&ticket, &session, log);
-        let how = match &ending {
+    fn take_ended(&mut self, ticket: &Ticket, session: SessionId, log: Option<OsText>, ending: &Ending) {
+        self.busy.remove(ticket);
+        self.remember(ticket, &session, log);
+        let how = match ending {
             Ending::Succeeded => "succeeded".to_owned(),
             Ending::Failed(why) => why.clone(),
             Ending::TimedOut => "timed out".to_owned(),
@@ -181,21 +181,21 @@ impl Scheduler {
             Ending::Interrupted => "interrupted".to_owned(),
             Ending::Unknown(why) => format!("nobody can tell: {why}"),
         };
-        let success = ending == Ending::Succeeded;
+        let success = *ending == Ending::Succeeded;
         self.notices.push(Notice::Ended { ticket: ticket.clone(), session, how: how.clone(), success });
         let then = match ending {
             Ending::Succeeded => {
-                self.progress(&ticket).stage = Stage::Sealing;
+                self.progress(ticket).stage = Stage::Sealing;
                 return;
             }
-            Ending::Failed(_) | Ending::TimedOut => self.count_failure(&ticket, how),
+            Ending::Failed(_) | Ending::TimedOut => self.count_failure(ticket, how),
             Ending::Stopped if self.interrupts == 0 => {
                 Then::SetAside { why: "its session was stopped".to_owned() }
             }
-            Ending::Stopped | Ending::Interrupted => self.count_interruption(&ticket),
+            Ending::Stopped | Ending::Interrupted => self.count_interruption(ticket),
             Ending::Unknown(_) => Then::SetAside { why: how },
         };
-        self.clear(&ticket, then);
+        self.clear(ticket, then);
     }
 
     fn count_interruption(&mut self, ticket: &Ticket) -> Then {
@@ -204,7 +204,9 @@ impl Scheduler {
         if progress.interruptions <= MAX_INTERRUPTIONS {
             return Then::Again;
         }
-        Then::SetAside { why: format!("its loop ended {} times while it was worked on", progress.interruptions) }
+        Then::SetAside {
+            why: format!("its loop ended {} times while it was worked on", progress.interruptions),
+        }
     }
 
     fn take_sealed(&mut self, ticket: &Ticket, result: Result<Sealed, String>) {
@@ -293,7 +295,8 @@ impl Scheduler {
     fn take_interrupt(&mut self) -> Vec<Action> {
         self.interrupts += 1;
         self.state.phase = Phase::Stopping;
-        let running = self.state.tickets.values().filter(|progress| matches!(progress.stage, Stage::Running { .. }));
+        let running =
+            self.state.tickets.values().filter(|progress| matches!(progress.stage, Stage::Running { .. }));
         let sessions: Vec<_> = running.filter_map(|progress| progress.session.clone()).collect();
         let at_once = self.interrupts > 1;
         self.notices.push(Notice::Stopping { sessions: sessions.len(), at_once });

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use sexton_core::probe::{EndPolicy, Ended, Group, Members, Occupants, ProbeCapabilities, ProcessDetails};
 use sexton_core::worktree::{
-    Begun,     CreatedWorktree, Inspection, Plot, Removal, Rescued, StartPoint, WorktreeOptions,
+    Begun, CreatedWorktree, Inspection, Plot, Removal, Rescued, StartPoint, WorktreeOptions,
 };
 use sexton_core::{
     Liveness, ProbeError, ProcessIdentity, ProcessProbe, Time, WorktreeCleaner, WorktreeError,
