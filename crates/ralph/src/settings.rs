@@ -8,9 +8,9 @@ use sexton_core::config::{Config, Origin, Uncommitted};
 use crate::agent::{Agent, AgentError};
 
 /// The ticket query and the completion check of who names none.
-const TK_FIRST: &str = "tk ready | head -1 | awk '{print $1}'";
+pub(crate) const TK_FIRST: &str = "tk ready | head -1 | awk '{print $1}'";
 const TK_ALL: &str = "tk ready | awk '{print $1}'";
-const TK_LEFT: &str = "tk ready | grep -q .";
+pub(crate) const TK_LEFT: &str = "tk ready | grep -q .";
 
 /// The most tickets that can be worked on at once.
 const MAX_PARALLEL: usize = 256;

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::settings::{TK_FIRST, TK_LEFT};
+
 /// Where the file is, from the top of a repository.
 pub const FILE: &str = ".tf/ralph/config.json";
 
@@ -145,7 +147,8 @@ impl Key {
         let default = match self.kind {
             Kind::Milliseconds | Kind::MillisecondsOrNone => self.default.trim_end_matches("ms"),
             Kind::Promise => "true",
-            _ if self.default == "auto" => "that of tk",
+            _ if self.theirs == "ticketQuery" => TK_FIRST,
+            _ if self.theirs == "completionCheck" => TK_LEFT,
             _ => self.default,
         };
         format!("`{}` is `{value}` but must be {expected}; its default is used: {default}", self.theirs)
@@ -203,7 +206,7 @@ mod tests {
             "workflow": "/work", "workflowFlags": "", "sleepBetweenTickets": 0, "sleepBetweenRetries": 1500,
             "promiseOnComplete": false, "parallelWorktreesDir": "../trees", "parallelDispatchTimeoutMs": 0,
             "attemptTimeoutMs": 60000, "maxRestarts": 0, "sessionTtlMs": 86400000, "orphanGracePeriodMs": 2000}"#
-        ), @"");
+        ));
     }
 
     #[test]
@@ -211,7 +214,7 @@ mod tests {
         insta::assert_snapshot!(shown(
             r#"{"maxIterations": "many", "ticketQuery": "", "workflow": 7, "sleepBetweenTickets": -1,
             "promiseOnComplete": "yes", "attemptTimeoutMs": 1.5, "sessionTtlMs": null, "maxRestarts": 99999999999}"#
-        ), @"");
+        ));
     }
 
     #[test]

@@ -301,6 +301,11 @@ impl Scheduler {
         if self.failure.is_some() {
             return self.finish(Phase::Failed);
         }
+        let takes_more = self.rules.only.is_none() && self.state.iteration < self.rules.max_iterations;
+        if takes_more && !self.dry {
+            // A pause before the next ticket.
+            return Vec::new();
+        }
         if self.last_tries < LAST_TRIES * self.merge_at.len() {
             // Only its user's changes are in the way: perhaps they are gone in a moment.
             let soon = now.saturating_add(LAST_PAUSE);
@@ -310,12 +315,8 @@ impl Scheduler {
         if self.rules.only.is_some() {
             return self.finish(Phase::Complete);
         }
-        if self.state.iteration >= self.rules.max_iterations {
+        if !takes_more {
             return self.finish(Phase::Exhausted);
-        }
-        if !self.dry {
-            // A pause before the next ticket.
-            return Vec::new();
         }
         if self.rules.has_check {
             self.checking = true;

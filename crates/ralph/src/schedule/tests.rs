@@ -33,14 +33,19 @@ fn rules() -> Rules {
 }
 
 fn begin(rules: Rules) -> (Scheduler, Vec<Action>) {
-    go_on(rules, State::new("/repo".into(), "main".to_owned()))
+    let mut scheduler = Scheduler::new(rules, State::new("/repo".into(), "main".to_owned()));
+    let actions = scheduler.handle(Event::Begin, at(0));
+    (scheduler, actions)
 }
 
 fn go_on(rules: Rules, state: State) -> (Scheduler, Vec<Action>) {
     let mut scheduler = Scheduler::new(rules, state);
-    let actions = scheduler.handle(Event::Begin, at(0));
+    let actions = scheduler.handle(Event::Begin, at(LATER));
     (scheduler, actions)
 }
+
+/// When a loop goes on that was cut off.
+const LATER: u64 = 10_000;
 
 fn asked(lines: &[&str]) -> Event {
     Event::Asked(Ok(Asked { lines: lines.iter().map(|line| (*line).to_owned()).collect() }))
@@ -441,6 +446,9 @@ impl World {
         for progress in self.scheduler.state.tickets.values() {
             assert!(progress.failures <= self.rules.max_restarts + 1, "tried too often");
         }
+    }
+
+    fn check_alive(&self) {
         let over = self.scheduler.is_finished();
         let alive = !self.waiting.is_empty() || self.scheduler.next_moment().is_some();
         assert!(over || alive, "it waits for nothing: {:?}", self.scheduler);
@@ -541,7 +549,8 @@ impl World {
             Turn::Kill => self.restart(),
             Turn::Interrupt => self.happen(Event::Interrupt),
         }
-        if self.scheduler.is_finished() && matches!(self.scheduler.state.phase, Phase::Interrupted) {
+        self.check_alive();
+        if self.scheduler.is_finished() && self.scheduler.state.phase == Phase::Interrupted {
             self.restart();
         }
     }
