@@ -63,7 +63,8 @@ fn require_the_end(tickets: &Tickets) {
     let mut kept: Vec<_> = tickets.repository.worktrees()[1..]
         .iter()
         .map(|tree| {
-            let head = tickets.repository.git(&["-C", tree.to_str().unwrap(), "symbolic-ref", "--short", "HEAD"]);
+            let head =
+                tickets.repository.git(&["-C", tree.to_str().unwrap(), "symbolic-ref", "--short", "HEAD"]);
             head.strip_prefix("ralph/").unwrap().to_owned()
         })
         .collect();
@@ -85,9 +86,11 @@ fn thirty_tickets_end_as_they_should_whatever_their_agents_do() {
 
 #[test]
 fn a_loop_that_is_killed_twenty_times_ends_as_one_that_never_was() {
-    let seed = std::env::var("SEXTON_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
-        u64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() & u128::from(u64::MAX)).unwrap()
-    });
+    let seed =
+        std::env::var("SEXTON_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
+            u64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() & u128::from(u64::MAX))
+                .unwrap()
+        });
     println!("SEXTON_TEST_SEED={seed}");
     let mut random = seed;
     let tickets = thirty();
