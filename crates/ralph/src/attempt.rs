@@ -75,8 +75,13 @@ impl Executor {
             let waiting = self.house.wait_for_end(session.clone(), store.as_ref(), probe.as_ref(), until);
             pollster::block_on(waiting)?;
         }
-        let settled = self.settle(&session.id, false)?;
-        Ok(Some(settled).filter(|(session, _)| ran(session)))
+        let (session, ending) = self.settle(&session.id, false)?;
+        if !ran(&session) {
+            // Its supervisor may be about to do that: it is done once, and it is done when this returns.
+            self.clear(&session.id)?;
+            return Ok(None);
+        }
+        Ok(Some((session, ending)))
     }
 
     /// A session that nobody can end any more, in order, and how it ended. `live` says that its loop was

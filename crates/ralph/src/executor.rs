@@ -28,6 +28,9 @@ const MERGE_WAIT: Duration = Duration::from_secs(60);
 const SEAL_ATTEMPTS: usize = 3;
 const SEAL_PAUSE: Duration = Duration::from_secs(1);
 
+/// From this exit code on, a shell says that it could not execute what it was told to.
+const CANNOT_EXECUTE: i32 = 126;
+
 /// What tells the loop.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -112,13 +115,14 @@ impl Executor {
             Ok(probe) => self.shell.run(check, probe.as_ref()).map_err(|error| error.to_string()),
             Err(error) => Err(chain(&error)),
         };
-        match answer {
-            Ok(answer) => answer.status.code() != Some(1),
-            Err(why) => {
-                self.warn(format!("the completion check cannot be run: {why}"));
-                true
-            }
-        }
+        let why = match answer.map(|answer| (answer.status.code(), answer.failure())) {
+            Ok((Some(0), _)) => return true,
+            Ok((Some(1..CANNOT_EXECUTE), _)) => return false,
+            Ok((_, failure)) => failure.unwrap_or_default(),
+            Err(why) => why,
+        };
+        self.warn(format!("the completion check cannot be run: {why}"));
+        true
     }
 
     pub(crate) fn load(&self, session: &SessionId) -> Result<Session, RalphError> {
@@ -180,7 +184,7 @@ impl Executor {
     }
 
     /// Saves and removes a worktree. Says why it stays.
-    fn clear(&self, session: &SessionId) -> Result<Option<String>, RalphError> {
+    pub(crate) fn clear(&self, session: &SessionId) -> Result<Option<String>, RalphError> {
         let store = self.house.open_for_writing()?;
         let (probe, cleaner) = (self.house.open_probe()?, self.house.require_cleaner()?);
         let Some(session) = pollster::block_on(store.load(session))? else { return Ok(None) };

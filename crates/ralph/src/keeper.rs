@@ -124,6 +124,18 @@ impl Keeper {
         .await?;
         Ok(())
     }
+
+    /// Records that the loop could not go on. What was durable of its memory is what the next one goes on with.
+    pub(crate) async fn give_up(&self) -> Result<(), RalphError> {
+        update_session(self.store.as_ref(), &self.id, |session| {
+            if let Some(kept) = &mut session.loop_state {
+                kept.phase = Some(Phase::Failed.as_str().to_owned());
+            }
+            record_outcome(session, Exit::exited(1), None, now())
+        })
+        .await?;
+        Ok(())
+    }
 }
 
 async fn lock(store: &dyn Store, site: &Site) -> Result<LockGuard, RalphError> {
@@ -156,7 +168,11 @@ async fn list_earlier(store: &dyn Store, site: &Site) -> Result<Vec<Session>, Ra
 
 /// Refuses to go on for a loop that may still work.
 async fn require_gone(records: &[Session], probe: &dyn ProcessProbe, site: &Site) -> Result<(), RalphError> {
-    for record in records.iter().filter(|record| record.status.is_active() && record.host == this_host()) {
+    for record in records.iter().filter(|record| record.status.is_active()) {
+        if record.host != this_host() {
+            let why = format!("it belongs to the host {}", record.host.hostname);
+            return Err(RalphError::CannotTell { session: record.id.clone(), why });
+        }
         let Some(process) = &record.process else { continue };
         match probe.observe(process).await {
             Liveness::Gone | Liveness::Reused => {}

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
 use serde::Serialize;
-use sexton_core::Time;
 use sexton_core::config::{Config, OrAuto};
 use sexton_core::recover::{Policy, Progress, Report};
+use sexton_core::{SessionId, Time};
 use sexton_embed::{House, now};
 
 use crate::error::RalphError;
@@ -173,6 +173,26 @@ impl Loop {
         let most = self.settings.max_iterations;
         let Beginning { keeper, state, continues } =
             pollster::block_on(Keeper::open(store, probe.as_ref(), &self.site, most, fresh))?;
+        let executor = self.executor(Shell::new(self.site.here.clone(), Some(keeper.id().clone())), &state);
+        let worked = self.work(&keeper, state, continues, executor, progress, tell);
+        if worked.is_err() {
+            // Where even that cannot be recorded, the next recovery sees that this process is gone.
+            let _ = pollster::block_on(keeper.give_up());
+        }
+        worked
+    }
+
+    fn work(
+        &self,
+        keeper: &Keeper,
+        state: State,
+        continues: Option<SessionId>,
+        executor: Executor,
+        progress: &dyn Progress,
+        tell: &mut dyn FnMut(&Notice),
+    ) -> Result<Summary, RalphError> {
+        // The branch that an earlier loop began at may be gone by now.
+        executor.mainline.require_tip()?;
         tell(&Notice::Began {
             session: keeper.id().clone(),
             name: keeper.name().to_owned(),
@@ -188,12 +208,10 @@ impl Loop {
             let logs = Logs::at(self.site.logs(&self.house, &self.settings));
             logs.prune(self.house.config.retention_ttl.value);
         }
-        let shell = Shell::new(self.site.here.clone(), Some(keeper.id().clone()));
-        let executor = self.executor(shell, &state);
         let rules = Rules::new(&self.settings, self.site.only.clone());
-        let running =
-            Running { keeper, executor, kept: state.clone(), scheduler: Scheduler::new(rules, state) };
-        running.drive(&self.messages.1, tell)
+        let kept = state.clone();
+        Running { keeper, executor, kept, scheduler: Scheduler::new(rules, state) }
+            .drive(&self.messages.1, tell)
     }
 }
 
@@ -201,15 +219,15 @@ impl Loop {
 const PARTLY_DONE: i32 = 3;
 
 /// A loop that runs.
-struct Running {
-    keeper: Keeper,
+struct Running<'a> {
+    keeper: &'a Keeper,
     executor: Executor,
     scheduler: Scheduler,
     /// The memory as it is in the record.
     kept: State,
 }
 
-impl Running {
+impl Running<'_> {
     fn drive(
         mut self,
         messages: &Receiver<Message>,

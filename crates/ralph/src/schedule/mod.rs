@@ -342,15 +342,18 @@ impl Scheduler {
             session: progress.session.clone(),
             log: progress.log.as_ref().map(|log| log.as_path().to_owned()),
         };
-        let waits = self.state.tickets.values().any(|progress| !progress.stage.is_final());
-        let complete = self.state.phase == Phase::Complete && !waits;
-        Summary {
+        let mut summary = Summary {
             phase: self.state.phase,
             iteration: self.state.iteration,
             tickets: self.state.tickets.iter().map(row).collect(),
-            promise: self.rules.promise.clone().filter(|_| complete),
+            promise: None,
             error: self.failure.clone(),
+        };
+        // What waits for a person is not complete, whatever the query says of it.
+        if summary.phase == Phase::Complete && summary.is_whole() {
+            summary.promise.clone_from(&self.rules.promise);
         }
+        summary
     }
 
     fn progress(&mut self, ticket: &Ticket) -> &mut Progress {

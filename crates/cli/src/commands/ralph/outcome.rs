@@ -82,7 +82,8 @@ fn sentence(summary: &Summary) -> String {
         all => format!("{done} of {all} tickets done"),
     };
     let end = match summary.phase {
-        Phase::Complete => "nothing is left to do",
+        Phase::Complete if summary.is_whole() => "nothing is left to do",
+        Phase::Complete => "nothing else is left to do",
         Phase::Exhausted => "as many were taken on as it may",
         Phase::Stuck => "what is left cannot be taken on",
         Phase::Interrupted | Phase::Stopping | Phase::Running => "stopped before it was through",
