@@ -24,9 +24,9 @@ use crate::ticket::Ticket;
 /// How long a merge waits for another one.
 const MERGE_WAIT: Duration = Duration::from_secs(60);
 
-/// How often it is tried to put work on its branch, and how long to pause between.
-const SEAL_ATTEMPTS: usize = 3;
-const SEAL_PAUSE: Duration = Duration::from_secs(1);
+/// How often it is tried to put work on its branch, or to clear a worktree, and how long to pause between.
+const ATTEMPTS: usize = 3;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// From this exit code on, a shell says that it could not execute what it was told to.
 const CANNOT_EXECUTE: i32 = 126;
@@ -88,7 +88,7 @@ impl Executor {
                 Event::Merged { ticket, outcome }
             }
             Action::Clear { ticket, session } => {
-                let kept = self.clear(&session).unwrap_or_else(|error| Some(chain(&error)));
+                let kept = self.clear(&session);
                 Event::Cleared { ticket, kept }
             }
             Action::Stop { sessions, at_once } => return self.stop(&sessions, at_once),
@@ -133,10 +133,10 @@ impl Executor {
 
     fn seal(&self, ticket: &Ticket, session: &SessionId) -> Result<Sealed, String> {
         let mut failure = String::new();
-        for attempt in 0..SEAL_ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 // Whoever is in the way, such as a git that a killed loop left, is done soon.
-                std::thread::sleep(SEAL_PAUSE);
+                std::thread::sleep(PAUSE);
             }
             match self.try_seal(ticket, session) {
                 Ok(result) => return result,
@@ -184,7 +184,21 @@ impl Executor {
     }
 
     /// Saves and removes a worktree. Says why it stays.
-    pub(crate) fn clear(&self, session: &SessionId) -> Result<Option<String>, RalphError> {
+    pub(crate) fn clear(&self, session: &SessionId) -> Option<String> {
+        let mut failure = String::new();
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            match self.try_clear(session) {
+                Ok(kept) => return kept,
+                Err(error) => failure = chain(&error),
+            }
+        }
+        Some(failure)
+    }
+
+    fn try_clear(&self, session: &SessionId) -> Result<Option<String>, RalphError> {
         let store = self.house.open_for_writing()?;
         let (probe, cleaner) = (self.house.open_probe()?, self.house.require_cleaner()?);
         let Some(session) = pollster::block_on(store.load(session))? else { return Ok(None) };
