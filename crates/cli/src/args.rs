@@ -103,6 +103,8 @@ pub enum Command {
     Rescue(commands::rescue::RescueArgs),
     /// See and remove the worktrees that Sexton made
     Worktree(commands::worktree::WorktreeArgs),
+    /// Let agents work on tickets, one after the other or several at once
+    Ralph(commands::ralph::RalphArgs),
     /// Back the store up
     Backup(commands::backup::BackupArgs),
     /// Bring the records of a backup back

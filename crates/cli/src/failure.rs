@@ -8,6 +8,7 @@ use sexton_core::recover::RecoverError;
 use sexton_core::session::FindError;
 use sexton_core::{ProbeError, StoreError, WorktreeError};
 use sexton_embed::HouseError;
+use sexton_ralph::{GitError, RalphError, SettingsError};
 use sexton_supervise::{StartError, StopError};
 
 /// An exit code. Those of the contract have names; `run` and `wait` also pass on their command's.
@@ -124,6 +125,39 @@ impl From<HouseError> for Failure {
                 Some("build it with the feature `worktree-git`; `sexton backends` shows what is linked in"),
             ),
             other => Failure::of(Exit::FAILED, &other, None),
+        }
+    }
+}
+
+impl From<RalphError> for Failure {
+    fn from(error: RalphError) -> Failure {
+        let hint = match &error {
+            RalphError::AlreadyRunning { by: Some((id, _)), .. } => {
+                Some(format!("`sexton stop {id}` ends it; `sexton ps` shows what it works on"))
+            }
+            RalphError::CannotTell { session, .. } => {
+                Some(format!("if you know that it is gone: `sexton forget {session}`"))
+            }
+            RalphError::NoBranch(_) => Some("check one out, or name one with `--base`".to_owned()),
+            RalphError::NoCommit { .. } => Some("commit something there first".to_owned()),
+            RalphError::NotInstalled { program, .. } if program == "tk" => {
+                Some("`--ticket-query` names another: any shell line that prints tickets".to_owned())
+            }
+            RalphError::NotInstalled { .. } => {
+                Some("`--agent` names another: any command with {ticket} in it".to_owned())
+            }
+            RalphError::Git(GitError::NotExecuted(_)) => Some("install git".to_owned()),
+            RalphError::Settings(SettingsError::NotTrusted { .. }) => Some(
+                "read the file, then say `sexton trust`; or give `--ticket-query` and `--agent` yourself"
+                    .to_owned(),
+            ),
+            _ => None,
+        };
+        match error {
+            RalphError::House(error) => error.into(),
+            RalphError::Store(error) => error.into(),
+            RalphError::Settings(_) => Failure::of(Exit::USAGE, &error, hint.as_deref()),
+            other => Failure::of(Exit::FAILED, &other, hint.as_deref()),
         }
     }
 }

@@ -134,10 +134,25 @@ impl Plot {
 /// What a new worktree begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartPoint {
-    /// The branch to make for it. It must not exist yet.
+    /// The branch to make for it. It must not exist yet, unless something of it was begun.
     pub branch: String,
     /// Where it begins; the repository's HEAD without one.
     pub base: Option<String>,
+    /// What an earlier session began, and this one goes on with.
+    pub begun: Begun,
+}
+
+/// What there is of a piece of work before its worktree is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Begun {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Perhaps the branch: where it is there, and nobody has it checked out, the worktree begins at its tip.
+    Branch,
+    /// The rescue of this session: its commit, its files and its index, on the branch it was on. Where the
+    /// branch is there by now and is elsewhere, that is refused.
+    Rescue(SessionId),
 }
 
 /// A worktree that was made.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sexton_core::session::{Exit as SessionExit, ExitReason, Worktree};
 use sexton_core::store::update_session;
-use sexton_core::worktree::{Inspection, Plot, StartPoint};
+use sexton_core::worktree::{Begun, Inspection, Plot, StartPoint};
 use sexton_core::{Batch, OsText, ProcessProbe, Session, Status, Store, WorktreeCleaner};
 use sexton_durable::create_private_dir;
 
@@ -20,6 +20,8 @@ pub struct Wish {
     pub branch: Option<String>,
     /// Where it begins.
     pub base: Option<String>,
+    /// What an earlier session began, and this one goes on with.
+    pub begun: Begun,
 }
 
 /// A session that is recorded and has a worktree, and what to do with both if it never starts.
@@ -68,7 +70,7 @@ pub(crate) async fn plant(
     let plot = Plot::of(&session, &uuid)
         .ok_or_else(|| HouseError::BadRequest("the store has no identifier".to_owned()))?;
     let mut planted = Planted { store, session, cleaner, plot };
-    let from = StartPoint { branch, base };
+    let from = StartPoint { branch, base, begun: wish.begun };
     match planted.cleaner.create(&planted.plot, &from, now()).await {
         Ok(created) => {
             if let Some(worktree) = &mut planted.session.worktree {

@@ -81,13 +81,31 @@ pub fn now() -> Time {
 /// The yard for worktrees of `repo` where nobody chose one: recognisable by its name, and unlike that of
 /// another repository with the same name.
 pub fn default_yard(yards: &Path, repo: &Path) -> PathBuf {
-    let digest = Sha256::digest(repo.as_os_str().as_encoded_bytes());
-    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
-    let name = repo.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let name: String = name.trim_end_matches(".git").chars().filter(|one| plain(*one)).take(64).collect();
-    let name = name.trim_start_matches('.');
-    yards.join(format!("{}-{hash}", if name.is_empty() { "repo" } else { name }))
+    let RepositoryName { plain, hash } = RepositoryName::of(repo);
+    yards.join(format!("{plain}-{hash}"))
+}
+
+/// What a repository is called in names that people read and that must not be mistaken for another's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepositoryName {
+    /// The name of its directory, without what could not stand in a path.
+    pub plain: String,
+    /// What tells it from another of the same name.
+    pub hash: String,
+}
+
+impl RepositoryName {
+    /// The name of the repository at `repo`.
+    pub fn of(repo: &Path) -> RepositoryName {
+        let digest = Sha256::digest(repo.as_os_str().as_encoded_bytes());
+        let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+        let name = repo.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name: String = name.trim_end_matches(".git").chars().filter(|one| plain(*one)).take(64).collect();
+        let name = name.trim_start_matches('.');
+        let plain = if name.is_empty() { "repo" } else { name }.to_owned();
+        RepositoryName { plain, hash }
+    }
 }
 
 #[cfg(test)]

@@ -82,6 +82,14 @@ pub(crate) fn delete_if_safe(
     Ok(())
 }
 
+/// The commit of the branch `name`; `None` where there is no such branch.
+pub(crate) fn find_tip(repo: &Repository, name: &str) -> Result<Option<Oid>, String> {
+    match find(repo, name)? {
+        Some(None) => Err(format!("the branch `{name}` is only another name of some other branch")),
+        found => Ok(found.flatten()),
+    }
+}
+
 fn reference(name: &str) -> String {
     format!("refs/heads/{name}")
 }

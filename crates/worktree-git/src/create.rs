@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use git2::{Commit, Oid, Repository};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sexton_core::worktree::{CreatedWorktree, Plot, StartPoint};
+use sexton_core::worktree::{Begun, CreatedWorktree, Plot, StartPoint};
 use sexton_core::{Time, WorktreeError};
 
 use crate::blueprint::{self, Blueprint, Links};
@@ -25,6 +25,8 @@ use crate::entry;
 use crate::fault::{cannot_create, failed};
 use crate::mark::Mark;
 use crate::repository;
+use crate::rescues::{self, Stored};
+use crate::restore;
 use crate::site::{self, Found, Site, Workdir};
 use crate::yard::Yard;
 
@@ -42,7 +44,7 @@ pub(crate) fn create(plot: &Plot, from: &StartPoint, now: Time) -> Result<Create
     };
     let base = require_same(&site, from)?;
     if !site.complete {
-        let making = Making { site: &site, repo: &repo, yard: &yard, name };
+        let making = Making { site: &site, repo: &repo, yard: &yard, name, begun: &from.begun };
         if let Err(error) = making.finish(&base) {
             // What cannot be made is not left half made. That this fails too changes nothing of the reason.
             let _ = making.undo();
@@ -68,8 +70,7 @@ fn begin(
 ) -> Result<Site, WorktreeError> {
     demolish::finish(plot, common)?;
     disown_trash(plot, yard)?;
-    let base = find_base(plot, from, repo)?.id().to_string();
-    branch::require_free(repo, &from.branch).map_err(|why| cannot_create(plot, why))?;
+    let base = find_start(plot, from, repo, common)?.to_string();
     let mark = Mark::of_new(plot, now, &from.branch, &base);
     let links = Links::of(repo).map_err(|error| failed("reading the configuration of", &plot.repo, error))?;
     let admin = blueprint::build(&Blueprint { plot, common, mark: &mark, links, repo, now })?;
@@ -80,6 +81,50 @@ fn begin(
 fn disown_trash(plot: &Plot, yard: &Yard) -> Result<(), WorktreeError> {
     let Some(trash) = yard.find_trash()? else { return Ok(()) };
     trash.names_of(&plot.session)?.iter().try_for_each(|name| trash.disown(name))
+}
+
+/// The commit that a new worktree begins at: where an earlier session left off, or the base.
+fn find_start(
+    plot: &Plot,
+    from: &StartPoint,
+    repo: &Repository,
+    common: &Path,
+) -> Result<Oid, WorktreeError> {
+    let refused = |why: String| cannot_create(plot, why);
+    let begun = match &from.begun {
+        Begun::Nothing => None,
+        Begun::Branch => branch::find_tip(repo, &from.branch).map_err(refused)?,
+        Begun::Rescue(session) => {
+            let stored = rescues::require(repo, &plot.repo, session)?;
+            Some(find_rescued_head(&stored, &from.branch).map_err(refused)?)
+        }
+    };
+    let Some(commit) = begun else {
+        let base = find_base(plot, from, repo)?.id();
+        branch::require_free(repo, &from.branch).map_err(refused)?;
+        return Ok(base);
+    };
+    match branch::find_tip(repo, &from.branch).map_err(refused)? {
+        None => branch::require_free(repo, &from.branch).map_err(refused)?,
+        Some(tip) if tip != commit => {
+            return Err(refused(format!("the branch `{}` has moved on since", from.branch)));
+        }
+        Some(_) if branch::is_checked_out(common, &format!("refs/heads/{}", from.branch))? => {
+            return Err(refused(format!("the branch `{}` is checked out in another worktree", from.branch)));
+        }
+        Some(_) => {}
+    }
+    Ok(commit)
+}
+
+/// HEAD of a rescue that was on `branch`. One that was elsewhere cannot go on there.
+fn find_rescued_head(stored: &Stored, branch: &str) -> Result<Oid, String> {
+    let session = &stored.manifest.session;
+    let on = stored.manifest.branch.as_ref().and_then(|name| name.as_os_str().to_str());
+    if stored.manifest.head.is_none() || on != Some(&format!("refs/heads/{branch}")) {
+        return Err(format!("the rescue of session {session} is not of a commit on the branch `{branch}`"));
+    }
+    Ok(stored.base)
 }
 
 fn find_base<'a>(plot: &Plot, from: &StartPoint, repo: &'a Repository) -> Result<Commit<'a>, WorktreeError> {
@@ -109,6 +154,7 @@ struct Making<'a> {
     repo: &'a Repository,
     yard: &'a Yard,
     name: &'a OsStr,
+    begun: &'a Begun,
 }
 
 impl Making<'_> {
@@ -142,6 +188,10 @@ impl Making<'_> {
         let (admin, common) = (&self.site.admin, &self.site.common);
         checkout::fill(&Blank { dir: dir.as_fd(), path: &path, admin, common }, self.repo, commit)?;
         let plot = &self.site.plot;
+        if let Begun::Rescue(session) = self.begun {
+            let stored = rescues::require(self.repo, &plot.repo, session)?;
+            restore::lay_over(self.repo, common, &stored, &path, dir.as_fd(), admin)?;
+        }
         match self.yard.bring_back(&trash, &half, self.name) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(cannot_create(plot, "something else has just appeared there")),

@@ -8,14 +8,30 @@ use crate::scan::commits::own_commits;
 use crate::scan::{Subject, is_dirty};
 use crate::site::{self, Found, Site};
 
-/// Looks at a plot, as far as it must to tell whether anything in it exists nowhere else.
+/// How often to look again at a worktree that somebody takes away meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// Looks at a plot, as far as it must to tell whether anything in it exists nowhere else. It takes no lock, so
+/// that looking writes nothing; what somebody else moves under its eyes is looked at again.
 pub(crate) fn inspect(plot: &Plot, rescue_ignored: bool) -> Result<Inspection, WorktreeError> {
-    describe(site::find(plot)?, rescue_ignored)
+    patiently(|| describe(site::find(plot)?, rescue_ignored))
 }
 
 /// Looks at a plot as if what something else made there had been claimed.
 pub(crate) fn survey(plot: &Plot, rescue_ignored: bool) -> Result<Inspection, WorktreeError> {
-    describe(site::find_claimable(plot)?, rescue_ignored)
+    patiently(|| describe(site::find_claimable(plot)?, rescue_ignored))
+}
+
+fn patiently(look: impl Fn() -> Result<Inspection, WorktreeError>) -> Result<Inspection, WorktreeError> {
+    let mut attempt = 1;
+    loop {
+        match look() {
+            Err(WorktreeError::Backend { .. } | WorktreeError::NoRepository { .. }) if attempt < ATTEMPTS => {
+                attempt += 1;
+            }
+            looked => return looked,
+        }
+    }
 }
 
 fn describe(found: Found, rescue_ignored: bool) -> Result<Inspection, WorktreeError> {

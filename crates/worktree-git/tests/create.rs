@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sexton_core::WorktreeError;
-use sexton_core::worktree::{Inspection, Plot, StartPoint};
+use sexton_core::worktree::{Begun, Inspection, Plot, StartPoint};
 use support::{
     Ground, branch, cleaner, inspect, names, now, picture, require_same, start, try_create, try_remove,
 };
@@ -195,7 +195,7 @@ fn it_begins_at_the_base_that_was_asked_for() {
     ground.write("later.txt", "later\n");
     ground.commit("second");
     let plot = ground.plot("s1");
-    let from = StartPoint { branch: branch(&plot), base: Some("v1".to_owned()) };
+    let from = StartPoint { branch: branch(&plot), base: Some("v1".to_owned()), begun: Begun::Nothing };
     assert_eq!(pollster::block_on(cleaner().create(&plot, &from, now())).unwrap().base, first);
     assert!(!plot.path.join("later.txt").exists());
 }
@@ -220,6 +220,7 @@ fn what_cannot_be_made_is_refused_with_the_reason_and_changes_nothing() {
     let from = |branch: &str, base: Option<&str>| StartPoint {
         branch: branch.to_owned(),
         base: base.map(str::to_owned),
+        begun: Begun::Nothing,
     };
     let plot = ground.plot("new");
     let before = picture(ground.top());

@@ -8,7 +8,7 @@ mod support;
 use std::fs;
 
 use sexton_core::WorktreeError;
-use sexton_core::worktree::{Inspection, Marked, Plot, Removal};
+use sexton_core::worktree::{Begun, Inspection, Marked, Plot, Removal};
 use support::{
     Ground, STORE, cleaner, inspect, now, picture, refusal, require_same, rescue, sweep, try_create,
     try_remove, try_rescue, write,
@@ -94,7 +94,11 @@ fn two_stores_can_have_a_session_of_the_same_name_in_yards_of_their_own() {
         root: root.clone(),
         ..ground.plot("s1")
     };
-    let from = sexton_core::worktree::StartPoint { branch: "other/s1".to_owned(), base: None };
+    let from = sexton_core::worktree::StartPoint {
+        branch: "other/s1".to_owned(),
+        base: None,
+        begun: Begun::Nothing,
+    };
     pollster::block_on(cleaner().create(&theirs, &from, now())).unwrap();
     ground.require_clean(&[&ours.path, &theirs.path]);
     assert_eq!(try_remove(&ours).unwrap(), Removal::Removed);

@@ -26,6 +26,7 @@ fn help() -> String {
 
 /// Shows the configuration.
 pub fn run(context: &Context<'_>) -> Result<Exit, Failure> {
+    context.require_foreign()?;
     let shown = context.config.shown();
     if context.screen.json {
         let entry = |shown: &sexton_core::config::ShownSetting| {

@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod migrate;
 pub mod prune;
 pub mod ps;
+pub mod ralph;
 pub mod recover;
 pub mod register;
 pub mod rescue;
@@ -63,6 +64,10 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
         Command::Rescue(args) => rescue::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Worktree(args) => worktree::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Mcp(args) => mcp::run(&args, Context::load(&global, screen)?),
+        Command::Ralph(args) => {
+            let flags = args.flags();
+            ralph::run(args, &mut Context::load_with(&global, flags, screen)?)
+        }
         Command::Metrics(_) => metrics::run(&mut Context::load(&global, screen)?).await,
         Command::Backup(args) => backup::run(&args, &mut Context::load(&global, screen)?).await,
         Command::Restore(args) => restore::run(&args, &mut Context::load(&global, screen)?).await,

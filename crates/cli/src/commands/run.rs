@@ -140,7 +140,7 @@ impl From<RunArgs> for Request {
             cwd: args.cwd,
             env: args.env,
             labels: args.labels.into(),
-            worktree: args.worktree.then_some(Wish { branch: args.branch, base: args.base }),
+            worktree: args.worktree.then(|| Wish { branch: args.branch, base: args.base, ..Wish::default() }),
             // Foreground sessions are owned by this process, unless somebody else is named; detached ones
             // by the session they are started in, if there is one.
             owner: match args.owner_pid {

@@ -14,6 +14,8 @@ use super::value::SettingValue;
 pub struct Layers {
     /// The user's `config.toml`.
     pub user: Option<FileLayer>,
+    /// What the repository's configuration of another tool means here.
+    pub foreign: Option<ForeignLayer>,
     /// The repository's `.sexton.toml`.
     pub repo: Option<RepoLayer>,
     /// The environment.
@@ -40,6 +42,17 @@ pub struct RepoLayer {
     pub file: FileLayer,
     /// Whether its user said `sexton trust` of exactly this content.
     pub trusted: bool,
+}
+
+/// A repository's configuration of another tool, put into our words by whoever knows that tool.
+#[derive(Clone, Debug)]
+pub struct ForeignLayer {
+    /// Where it is, for messages.
+    pub path: PathBuf,
+    /// Whether its user said `sexton trust` of exactly this content.
+    pub trusted: bool,
+    /// What it sets, by our keys, as a flag would write it.
+    pub values: Vec<(&'static str, String)>,
 }
 
 /// A value, and where it came from.
@@ -127,6 +140,13 @@ fn suggestion(nearest: Option<&&'static str>) -> String {
     nearest.map(|key| format!(" (did you mean `{key}`?)")).unwrap_or_default()
 }
 
+impl ForeignLayer {
+    fn texts(&self, key: &'static str) -> impl Iterator<Item = (&ForeignLayer, &str)> {
+        let values = self.values.iter().filter(move |(set, _)| *set == key);
+        values.map(move |(_, text)| (self, text.as_str()))
+    }
+}
+
 type Values = BTreeMap<&'static str, toml::Value>;
 
 pub(super) struct Resolver<'a> {
@@ -156,6 +176,14 @@ impl<'a> Resolver<'a> {
         let mut found = None;
         if let Some((file, value)) = self.layers.user.as_ref().zip(self.user.get(key)) {
             found = Some(read_file_value(info, file, value)?);
+        }
+        for (layer, text) in self.layers.foreign.iter().flat_map(|layer| layer.texts(key)) {
+            let setting = read_text(info, Origin::File(layer.path.clone()), text)?;
+            if info.needs_trust && !layer.trusted {
+                self.ignored.borrow_mut().push(IgnoredKey { path: layer.path.clone(), key });
+            } else {
+                found = Some(setting);
+            }
         }
         if let Some((repo, value)) = self.layers.repo.as_ref().zip(self.repo.get(key)) {
             let setting = read_file_value(info, &repo.file, value)?;

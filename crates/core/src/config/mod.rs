@@ -7,6 +7,8 @@ mod layers;
 mod settings;
 mod value;
 
-pub use layers::{ConfigError, FileLayer, IgnoredKey, Layers, Origin, RepoLayer, Setting};
+pub use layers::{ConfigError, FileLayer, ForeignLayer, IgnoredKey, Layers, Origin, RepoLayer, Setting};
 pub use settings::{Config, SettingInfo, ShownSetting};
-pub use value::{ByteSize, Containment, OrAuto, OrOff, Secret, SettingValue, StoreUrl, Switch, TextList};
+pub use value::{
+    ByteSize, Containment, OrAuto, OrOff, Secret, SettingValue, StoreUrl, Switch, TextList, Uncommitted,
+};

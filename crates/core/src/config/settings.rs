@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::layers::{ConfigError, IgnoredKey, Layers, Resolver, Setting};
-use super::value::{ByteSize, Containment, OrAuto, OrOff, Secret, SettingValue, StoreUrl, Switch, TextList};
+use super::value::{
+    ByteSize, Containment, OrAuto, OrOff, Secret, SettingValue, StoreUrl, Switch, TextList, Uncommitted,
+};
 use crate::plugin::AUTO;
 use crate::store::Durability;
 
@@ -161,7 +163,7 @@ settings! {
         summary: "How many backups are kept; the last good one always is.",
         default: |_, _| Ok(10),
     }
-    worktree_root: OrAuto {
+    worktree_root: OrAuto<PathBuf> {
         key: "worktree.root",
         env: None,
         needs_trust: true,
@@ -251,6 +253,153 @@ settings! {
         needs_trust: true,
         summary: "Names besides `localhost` under which `sexton mcp --http` may be called.",
         default: |_, _| Ok(TextList::default()),
+    }
+    ralph_parallel: usize {
+        key: "ralph.parallel",
+        env: None,
+        needs_trust: false,
+        summary: "How many tickets the loop works on at once.",
+        default: |_, _| Ok(1),
+    }
+    ralph_max_iterations: usize {
+        key: "ralph.max_iterations",
+        env: None,
+        needs_trust: false,
+        summary: "How many tickets the loop takes on before it ends.",
+        default: |_, _| Ok(50),
+    }
+    ralph_max_iterations_per_ticket: usize {
+        key: "ralph.max_iterations_per_ticket",
+        env: None,
+        needs_trust: false,
+        summary: "How often the loop takes one ticket on that its query names again.",
+        default: |_, _| Ok(5),
+    }
+    ralph_agent: OrAuto<String> {
+        key: "ralph.agent",
+        env: None,
+        needs_trust: true,
+        summary: "The agent's command, with {ticket} in it; `auto` is pi with the workflow.",
+        default: |_, _| Ok(OrAuto(None)),
+    }
+    ralph_workflow: String {
+        key: "ralph.workflow",
+        env: None,
+        needs_trust: true,
+        summary: "What pi is told to do with a ticket.",
+        default: |_, _| Ok("/tf".to_owned()),
+    }
+    ralph_workflow_flags: OrOff<String> {
+        key: "ralph.workflow_flags",
+        env: None,
+        needs_trust: true,
+        summary: "What pi is told after the ticket, or `off`.",
+        default: |_, _| Ok(OrOff(Some("--auto".to_owned()))),
+    }
+    ralph_ticket_query: OrAuto<String> {
+        key: "ralph.ticket_query",
+        env: None,
+        needs_trust: true,
+        summary: "A shell command that prints tickets, one a line; `auto` asks tk.",
+        default: |_, _| Ok(OrAuto(None)),
+    }
+    ralph_completion_check: OrAuto<String> {
+        key: "ralph.completion_check",
+        env: None,
+        needs_trust: true,
+        summary: "A shell command that fails when nothing is left to do; `auto` asks as the query does.",
+        default: |_, _| Ok(OrAuto(None)),
+    }
+    ralph_sleep_between_tickets: Duration {
+        key: "ralph.sleep_between_tickets",
+        env: None,
+        needs_trust: false,
+        summary: "How long the loop pauses before its next ticket.",
+        default: |_, _| Ok(Duration::from_secs(5)),
+    }
+    ralph_sleep_between_retries: Duration {
+        key: "ralph.sleep_between_retries",
+        env: None,
+        needs_trust: false,
+        summary: "How long the loop pauses before it tries a ticket, or a merge, again.",
+        default: |_, _| Ok(Duration::from_secs(10)),
+    }
+    ralph_attempt_timeout: OrOff<Duration> {
+        key: "ralph.attempt_timeout",
+        env: None,
+        needs_trust: false,
+        summary: "How long an attempt may take when tickets are worked on one by one, or `off`.",
+        default: |_, _| Ok(OrOff(Some(Duration::from_secs(600)))),
+    }
+    ralph_dispatch_timeout: OrOff<Duration> {
+        key: "ralph.dispatch_timeout",
+        env: None,
+        needs_trust: false,
+        summary: "How long an attempt may take when several tickets are worked on at once, or `off`.",
+        default: |_, _| Ok(OrOff(Some(Duration::from_secs(1800)))),
+    }
+    ralph_max_restarts: usize {
+        key: "ralph.max_restarts",
+        env: None,
+        needs_trust: false,
+        summary: "How often a ticket whose attempt failed is tried again.",
+        default: |_, _| Ok(2),
+    }
+    ralph_retry_from_rescue: Switch {
+        key: "ralph.retry.from_rescue",
+        env: None,
+        needs_trust: false,
+        summary: "Whether a new attempt begins with the rescued work of the last one: `on` or `off`.",
+        default: |_, _| Ok(Switch(true)),
+    }
+    ralph_merge: Switch {
+        key: "ralph.merge",
+        env: None,
+        needs_trust: false,
+        summary: "Whether finished work is merged into the base branch: `on` or `off`.",
+        default: |_, _| Ok(Switch(true)),
+    }
+    ralph_uncommitted: Uncommitted {
+        key: "ralph.uncommitted",
+        env: None,
+        needs_trust: false,
+        summary: "What becomes of changes that a successful agent did not commit: `commit` or `rescue`.",
+        default: |_, _| Ok(Uncommitted::Commit),
+    }
+    ralph_base: OrAuto<String> {
+        key: "ralph.base",
+        env: None,
+        needs_trust: false,
+        summary: "The branch that work begins at and is merged into; `auto` is the one checked out here.",
+        default: |_, _| Ok(OrAuto(None)),
+    }
+    ralph_worktrees: OrAuto<PathBuf> {
+        key: "ralph.worktrees",
+        env: None,
+        needs_trust: true,
+        summary: "Where the loop makes its worktrees; `auto` is where all others are made.",
+        default: |_, _| Ok(OrAuto(None)),
+    }
+    ralph_capture_json: Switch {
+        key: "ralph.capture_json",
+        env: None,
+        needs_trust: false,
+        summary: "Whether the agent's standard output is kept by its ticket: `on` or `off`.",
+        default: |_, _| Ok(Switch(false)),
+    }
+    ralph_logs: OrAuto<PathBuf> {
+        key: "ralph.logs",
+        env: None,
+        needs_trust: true,
+        summary: "Where that is kept; `auto` is <state-dir>/ralph/<repo>-<hash>/logs.",
+        default: |_, _| Ok(OrAuto(None)),
+    }
+    ralph_promise: OrOff<String> {
+        key: "ralph.promise",
+        env: None,
+        needs_trust: false,
+        summary: "What the loop prints when nothing is left to do, or `off`.",
+        default: |_, _| Ok(OrOff(Some("<promise>COMPLETE</promise>".to_owned()))),
     }
 }
 

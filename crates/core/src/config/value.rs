@@ -203,11 +203,11 @@ impl SettingValue for TextList {
     }
 }
 
-/// A path that is found out where nobody chose one: `auto`, or the path.
+/// A value that is found out where nobody chose one: `auto`, or the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OrAuto(pub Option<PathBuf>);
+pub struct OrAuto<T>(pub Option<T>);
 
-impl SettingValue for OrAuto {
+impl SettingValue for OrAuto<PathBuf> {
     const EXPECTED: &'static str = "`auto`, or an absolute path";
 
     fn from_text(text: &str) -> Option<Self> {
@@ -223,6 +223,22 @@ impl SettingValue for OrAuto {
     }
 }
 
+impl SettingValue for OrAuto<String> {
+    const EXPECTED: &'static str = "`auto`, or a text";
+
+    fn from_text(text: &str) -> Option<Self> {
+        if text == "auto" {
+            Some(OrAuto(None))
+        } else {
+            String::from_text(text).map(|text| OrAuto(Some(text)))
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        self.0.clone().unwrap_or_else(|| "auto".to_owned()).into()
+    }
+}
+
 /// `on` or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch(pub bool);
@@ -232,10 +248,14 @@ impl SettingValue for Switch {
 
     fn from_text(text: &str) -> Option<Self> {
         match text {
-            "on" => Some(Switch(true)),
-            "off" => Some(Switch(false)),
+            "on" | "true" => Some(Switch(true)),
+            "off" | "false" => Some(Switch(false)),
             _ => None,
         }
+    }
+
+    fn from_toml(value: &toml::Value) -> Option<Self> {
+        value.as_bool().map(Switch).or_else(|| value.as_str().and_then(Self::from_text))
     }
 
     fn to_json(&self) -> serde_json::Value {
@@ -302,6 +322,35 @@ impl SettingValue for Containment {
     }
 }
 
+/// What becomes of changes that an agent left uncommitted when it ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncommitted {
+    /// They are committed on its branch: it said that it was done with them.
+    Commit,
+    /// They are rescued with its worktree.
+    Rescue,
+}
+
+impl SettingValue for Uncommitted {
+    const EXPECTED: &'static str = "`commit` or `rescue`";
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "commit" => Some(Uncommitted::Commit),
+            "rescue" => Some(Uncommitted::Rescue),
+            _ => None,
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        match self {
+            Uncommitted::Commit => "commit",
+            Uncommitted::Rescue => "rescue",
+        }
+        .into()
+    }
+}
+
 impl SettingValue for Durability {
     const EXPECTED: &'static str = "`power` or `process`";
 
@@ -325,6 +374,14 @@ impl SettingValue for Durability {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_switch_can_be_written_as_toml_writes_it() {
+        for (value, on) in [(toml::Value::Boolean(true), true), (toml::Value::String("off".into()), false)] {
+            assert_eq!(Switch::from_toml(&value), Some(Switch(on)));
+        }
+        assert_eq!(Switch::from_toml(&toml::Value::Integer(1)), None);
+    }
 
     #[test]
     fn a_size_needs_its_unit_and_reads_back() {

@@ -90,7 +90,11 @@ impl Work for StartSession {
                 tags: arguments.tags.into_iter().collect(),
                 ..Labels::default()
             },
-            worktree: arguments.worktree.then_some(Wish { branch: arguments.branch, base: arguments.base }),
+            worktree: arguments.worktree.then_some(Wish {
+                branch: arguments.branch,
+                base: arguments.base,
+                ..Wish::default()
+            }),
             timeout: arguments.timeout.map(Duration::from_secs),
         };
         let session = wanted.start(server, call).await?;

@@ -14,7 +14,7 @@ use sexton_core::{Liveness, ProcessIdentity, ProcessProbe, Session};
 
 use super::gate::{NotExecuted, Step};
 use super::outlook::{Event, Outlook, OwnerWatch};
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Removal};
 use super::trim::Trim;
 use crate::control::Ready;
 use crate::plan::Plan;
@@ -80,7 +80,7 @@ impl Life {
         self.reap_command_for_good();
         self.release_cgroup();
         self.recorder.record_never_started()?;
-        self.clear_worktree(true);
+        self.clear_unused_worktree();
         Ok(())
     }
 
@@ -140,15 +140,18 @@ impl Life {
         self.release_cgroup();
         self.recorder.record_end(exit, self.ending, finished_at)?;
         self.recorder.notify(self.plan.notify.as_ref(), exit);
-        self.clear_worktree(self.ending.is_none() && exit.code == Some(0));
+        // One that ended well loses a worktree in which nothing is worth keeping. Others keep it for their
+        // user, or leave it to recovery.
+        if self.plan.worktree && self.ending.is_none() && exit.code == Some(0) {
+            self.recorder.become_cleaner(Removal::IfClean);
+        }
         Ok(())
     }
 
-    /// A session that ended well, or never ran, loses a worktree in which nothing is worth keeping. Others
-    /// keep it for their user, or leave it to recovery.
-    pub(crate) fn clear_worktree(&self, ended_well: bool) {
-        if self.plan.worktree && ended_well {
-            self.recorder.become_cleaner();
+    /// A session that never ran loses its worktree: what is in it was there before, and is rescued.
+    pub(crate) fn clear_unused_worktree(&self) {
+        if self.plan.worktree {
+            self.recorder.become_cleaner(Removal::Whole);
         }
     }
 

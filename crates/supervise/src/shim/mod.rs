@@ -119,7 +119,7 @@ fn live(mut control: Control) -> io::Result<()> {
             let doing = failure.step.doing().to_owned();
             let _ = control.send(&FromShim::NotExecuted { errno: failure.errno, doing });
             // Only now: this process becomes the one that takes the worktree away.
-            life.clear_worktree(true);
+            life.clear_unused_worktree();
             outcome
         }
         Opened::Nobody => life.give_up(),

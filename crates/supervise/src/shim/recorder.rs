@@ -29,6 +29,15 @@ const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// How often that is tried; a day's worth.
 const RETRIES: usize = 17_280;
 
+/// Which worktree is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// One in which nothing is worth keeping.
+    IfClean,
+    /// Any; what is in it is rescued.
+    Whole,
+}
+
 /// Writes for one session.
 #[derive(Clone)]
 pub(crate) struct Recorder {
@@ -147,15 +156,17 @@ impl Recorder {
             .spawn();
     }
 
-    /// Becomes the program that removes the session's worktree, if nothing in it is worth keeping. Comes
-    /// back only where that cannot be executed; `worktree prune` does the same later.
-    pub(crate) fn become_cleaner(&self) {
+    /// Becomes the program that removes the session's worktree. Comes back only where that cannot be
+    /// executed; `worktree prune` does the same later.
+    pub(crate) fn become_cleaner(&self, removal: Removal) {
         let Ok(program) = this_program() else { return };
         let _ = Command::new(program)
             .arg("--state-dir")
             .arg(&self.plan.state_dir)
             .args(["--store", &self.plan.store_url, "--probe", &self.plan.probe])
-            .args(["worktree", "rm", "--if-clean", self.plan.session.as_str()])
+            .args(["worktree", "rm"])
+            .args(matches!(removal, Removal::IfClean).then_some("--if-clean"))
+            .arg(self.plan.session.as_str())
             // It is no process of the session, and stands in nobody's way.
             .env_remove(COOKIE)
             .current_dir("/")

@@ -22,7 +22,11 @@ fn plot(session: &str) -> Plot {
 /// A yard with one worktree that holds an unsaved note.
 fn with_work() -> (FakeCleaner, Plot) {
     let (cleaner, plot) = (FakeCleaner::new(), plot("a"));
-    let from = StartPoint { branch: "sexton/a".to_owned(), base: None };
+    let from = StartPoint {
+        branch: "sexton/a".to_owned(),
+        base: None,
+        begun: sexton_core::worktree::Begun::Nothing,
+    };
     block_on(cleaner.create(&plot, &from, beginning())).unwrap();
     cleaner.write(&plot.path, "note", "unsaved");
     (cleaner, plot)

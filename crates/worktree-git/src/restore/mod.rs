@@ -10,7 +10,7 @@ mod register;
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use git2::Repository;
@@ -47,6 +47,22 @@ pub(crate) fn restore(repo: &Path, session: &SessionId, into: &Path) -> Result<R
             Err(error)
         }
     }
+}
+
+/// Makes a new worktree, which has the files and the index of a rescue's commit, what the rescue says: its
+/// files, staged and unstaged as they were. `path` is where its directory is now, `admin` its entry. What git
+/// was in the middle of is not begun again: HEAD is on the new worktree's branch.
+pub(crate) fn lay_over(
+    repository: &Repository,
+    common: &Path,
+    stored: &Stored,
+    path: &Path,
+    dir: BorrowedFd<'_>,
+    admin: &Path,
+) -> Result<(), WorktreeError> {
+    let restoration = Restoration { repository, common, stored, into: path };
+    files::apply(&restoration, dir, admin).map_err(|error| failed("restoring into", path, error))?;
+    register::write_index(&restoration, admin).map_err(|error| failed("writing the index in", admin, error))
 }
 
 impl Restoration<'_> {

@@ -59,10 +59,7 @@ impl Draft {
             if let Some(tags) = find_in(restoration, "tags")? {
                 make_tags(restoration, tags)?;
             }
-            match restoration.stored.index {
-                Some(blob) => fs::write(path.join("index"), load_blob(restoration, blob)?),
-                None => Ok(()),
-            }
+            write_index(restoration, path)
         })
     }
 
@@ -122,6 +119,14 @@ fn name(into: &Path, attempt: usize) -> String {
     let keep = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
     let plain: String = plain.chars().map(|letter| if keep(letter) { letter } else { '-' }).collect();
     if attempt == 0 { plain } else { format!("{plain}{attempt}") }
+}
+
+/// Writes the index as it was, byte for byte, into an entry.
+pub(super) fn write_index(restoration: &Restoration<'_>, admin: &Path) -> io::Result<()> {
+    match restoration.stored.index {
+        Some(blob) => fs::write(admin.join("index"), load_blob(restoration, blob)?),
+        None => Ok(()),
+    }
 }
 
 fn find_in(restoration: &Restoration<'_>, name: &str) -> io::Result<Option<Oid>> {

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use sexton_core::probe::{EndPolicy, Ended, Group, Members, Occupants, ProbeCapabilities, ProcessDetails};
 use sexton_core::worktree::{
-    CreatedWorktree, Inspection, Plot, Removal, Rescued, StartPoint, WorktreeOptions,
+    Begun, CreatedWorktree, Inspection, Plot, Removal, Rescued, StartPoint, WorktreeOptions,
 };
 use sexton_core::{
     Liveness, ProbeError, ProcessIdentity, ProcessProbe, Time, WorktreeCleaner, WorktreeError,
@@ -237,7 +237,7 @@ pub fn cleaner() -> Box<dyn WorktreeCleaner> {
 
 /// Where a session's worktree begins.
 pub fn start(plot: &Plot) -> StartPoint {
-    StartPoint { branch: branch(plot), base: None }
+    StartPoint { branch: branch(plot), base: None, begun: Begun::Nothing }
 }
 
 /// The branch of a session.

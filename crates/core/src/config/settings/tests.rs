@@ -1,6 +1,6 @@
 //! The layers, the trust rule, and the errors of a configuration.
 
-use super::super::{FileLayer, Origin, RepoLayer};
+use super::super::{FileLayer, ForeignLayer, Origin, RepoLayer};
 use super::*;
 
 fn home() -> Layers {
@@ -85,6 +85,27 @@ fn an_untrusted_repository_sets_only_what_is_harmless() {
     let config = Config::resolve(&layers).unwrap();
     assert_eq!(config.store_url.value.0, "json:/tmp/x");
     assert_eq!(config.ignored, []);
+}
+
+#[test]
+fn another_tools_file_stands_between_the_user_and_the_repository() {
+    let foreign = |trusted| {
+        let values = vec![("retention.ttl", "1d".to_owned()), ("ralph.ticket_query", "list".to_owned())];
+        Some(ForeignLayer { path: "/repo/config.json".into(), trusted, values })
+    };
+    let mut layers = Layers { user: Some(file("[retention]\nttl = \"2d\"")), ..home() };
+    layers.foreign = foreign(false);
+    let config = Config::resolve(&layers).unwrap();
+    assert_eq!(config.retention_ttl.value, DAY);
+    assert_eq!(config.ralph_ticket_query.value, OrAuto(None));
+    let ignored: Vec<_> = config.ignored.iter().map(|ignored| ignored.key).collect();
+    assert_eq!(ignored, ["ralph.ticket_query"]);
+
+    layers.foreign = foreign(true);
+    layers.repo = Some(repo("[retention]\nttl = \"3d\"", false));
+    let config = Config::resolve(&layers).unwrap();
+    assert_eq!(config.retention_ttl.value, 3 * DAY);
+    assert_eq!(config.ralph_ticket_query.value, OrAuto(Some("list".to_owned())));
 }
 
 #[test]

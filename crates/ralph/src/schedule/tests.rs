@@ -1,0 +1,603 @@
+//! What is decided, without a process: stories first, then any story at all.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use sexton_core::{SessionId, Time};
+
+use super::*;
+use crate::state::{How, Work};
+
+fn at(seconds: u64) -> Time {
+    let beginning: Time = "2026-01-02T00:00:00Z".parse().unwrap();
+    beginning.saturating_add(Duration::from_secs(seconds))
+}
+
+fn ticket(text: &str) -> Ticket {
+    text.parse().unwrap()
+}
+
+fn rules() -> Rules {
+    Rules {
+        parallel: 1,
+        max_iterations: 50,
+        max_iterations_per_ticket: 5,
+        pause_between_tickets: Duration::from_secs(5),
+        pause_between_retries: Duration::from_secs(10),
+        max_restarts: 2,
+        merge: true,
+        has_check: false,
+        promise: Some("DONE".to_owned()),
+        only: None,
+    }
+}
+
+fn begin(rules: Rules) -> (Scheduler, Vec<Action>) {
+    let mut scheduler = Scheduler::new(rules, State::new("/repo".into(), "main".to_owned()));
+    let actions = scheduler.handle(Event::Begin, at(0));
+    (scheduler, actions)
+}
+
+fn go_on(rules: Rules, state: State) -> (Scheduler, Vec<Action>) {
+    let mut scheduler = Scheduler::new(rules, state);
+    let actions = scheduler.handle(Event::Begin, at(LATER));
+    (scheduler, actions)
+}
+
+/// When a loop goes on that was cut off.
+const LATER: u64 = 10_000;
+
+fn asked(lines: &[&str]) -> Event {
+    Event::Asked(Ok(Asked { lines: lines.iter().map(|line| (*line).to_owned()).collect() }))
+}
+
+fn session(text: &str) -> SessionId {
+    text.parse().unwrap()
+}
+
+fn started(text: &str) -> Event {
+    Event::Started { ticket: ticket(text), session: session(text), worktree: None, log: None, rescue: None }
+}
+
+fn ended(text: &str, ending: Ending) -> Event {
+    Event::Ended { ticket: ticket(text), session: session(text), log: Some("/log".into()), ending }
+}
+
+fn sealed(text: &str) -> Event {
+    Event::Sealed { ticket: ticket(text), result: Ok(Sealed::Work { tip: "tip".to_owned() }) }
+}
+
+fn merged(text: &str) -> Event {
+    let outcome = MergeOutcome::Merged { commit: "new".to_owned(), how: How::FastForward };
+    Event::Merged { ticket: ticket(text), outcome }
+}
+
+fn deferred(text: &str) -> Event {
+    Event::Merged { ticket: ticket(text), outcome: MergeOutcome::Deferred { why: "dirty".to_owned() } }
+}
+
+fn cleared(text: &str) -> Event {
+    Event::Cleared { ticket: ticket(text), kept: None }
+}
+
+fn start(text: &str, serial: u64, attempt: u64) -> Action {
+    Action::Start { ticket: ticket(text), serial, attempt }
+}
+
+fn clear(text: &str) -> Action {
+    Action::Clear { ticket: ticket(text), session: session(text) }
+}
+
+fn stage(scheduler: &Scheduler, text: &str) -> Stage {
+    scheduler.state.tickets[&ticket(text)].stage.clone()
+}
+
+/// Takes a ticket from its start to its end.
+fn succeed(scheduler: &mut Scheduler, text: &str, now: Time) -> Vec<Action> {
+    for event in [started(text), ended(text, Ending::Succeeded), sealed(text), merged(text)] {
+        scheduler.handle(event, now);
+    }
+    scheduler.handle(cleared(text), now)
+}
+
+#[test]
+fn a_ticket_goes_from_the_query_to_the_base_branch() {
+    let (mut scheduler, actions) = begin(rules());
+    assert_eq!(actions, [Action::Ask]);
+    assert_eq!(scheduler.handle(asked(&["T-1", "T-2"]), at(1)), [start("T-1", 1, 1)]);
+    assert_eq!(scheduler.handle(started("T-1"), at(2)), []);
+    let seal = Action::Seal { ticket: ticket("T-1"), session: session("T-1") };
+    assert_eq!(scheduler.handle(ended("T-1", Ending::Succeeded), at(3)), [seal]);
+    let merge = Action::Merge { ticket: ticket("T-1"), session: session("T-1"), tip: "tip".to_owned() };
+    assert_eq!(scheduler.handle(sealed("T-1"), at(4)), [merge]);
+    assert_eq!(scheduler.handle(merged("T-1"), at(5)), [clear("T-1")]);
+    assert_eq!(scheduler.handle(cleared("T-1"), at(6)), []);
+    let work = Work::Merged { commit: "new".to_owned(), how: How::FastForward };
+    assert_eq!(stage(&scheduler, "T-1"), Stage::Done { work, kept: None });
+    // The next one begins after the pause, and from what the first one left.
+    assert_eq!(scheduler.next_moment(), Some(at(11)));
+    assert_eq!(scheduler.handle(Event::Tick, at(10)), []);
+    assert_eq!(scheduler.handle(Event::Tick, at(11)), [Action::Ask]);
+    assert_eq!(scheduler.handle(asked(&["T-2"]), at(12)), [start("T-2", 2, 1)]);
+    assert_eq!(scheduler.state.iteration, 2);
+}
+
+#[test]
+fn when_the_query_is_silent_the_loop_is_complete_and_keeps_its_promise() {
+    let (mut scheduler, _) = begin(rules());
+    assert_eq!(scheduler.handle(asked(&[]), at(1)), [Action::Finish]);
+    let summary = scheduler.summary();
+    assert_eq!((summary.phase, summary.promise.as_deref()), (Phase::Complete, Some("DONE")));
+}
+
+#[test]
+fn a_check_decides_whether_anything_is_left() {
+    for (left, phase) in [(true, Phase::Stuck), (false, Phase::Complete)] {
+        let (mut scheduler, _) = begin(Rules { has_check: true, ..rules() });
+        assert_eq!(scheduler.handle(asked(&[]), at(1)), [Action::Check]);
+        assert_eq!(scheduler.handle(Event::Checked { left }, at(2)), [Action::Finish]);
+        assert_eq!(scheduler.state.phase, phase);
+    }
+}
+
+#[test]
+fn a_failed_attempt_is_tried_again_after_a_pause_and_at_last_set_aside() {
+    let (mut scheduler, _) = begin(rules());
+    scheduler.handle(asked(&["T-1"]), at(0));
+    for attempt in 1..=3 {
+        let now = at(attempt * 100);
+        scheduler.handle(started("T-1"), now);
+        let ending = if attempt == 2 { Ending::TimedOut } else { Ending::Failed("exit code 1".to_owned()) };
+        assert_eq!(scheduler.handle(ended("T-1", ending), now), [clear("T-1")]);
+        let after = scheduler.handle(cleared("T-1"), now);
+        if attempt < 3 {
+            assert_eq!((after, scheduler.next_moment()), (vec![], Some(at(attempt * 100 + 10))));
+            let next = scheduler.handle(Event::Tick, at(attempt * 100 + 10));
+            assert_eq!(next, [start("T-1", attempt + 1, attempt + 1)]);
+        }
+    }
+    let why = "failed 3 times, the last time: exit code 1".to_owned();
+    assert_eq!(stage(&scheduler, "T-1"), Stage::SetAside { why });
+    let told = scheduler.take_notices();
+    let log = told.iter().find_map(|notice| match notice {
+        Notice::SetAside { log, .. } => log.clone(),
+        _ => None,
+    });
+    assert_eq!(log.unwrap().to_str(), Some("/log"), "its output can be found");
+    // It is not tried any more, and what cannot be taken on ends the loop without a promise.
+    assert_eq!(scheduler.handle(Event::Tick, at(305)), [Action::Ask]);
+    assert_eq!(scheduler.handle(asked(&["T-1"]), at(306)), [Action::Finish]);
+    assert_eq!((scheduler.state.phase, scheduler.summary().promise), (Phase::Stuck, None));
+}
+
+#[test]
+fn a_ticket_that_the_query_names_for_ever_is_done_so_often_and_then_set_aside() {
+    let (mut scheduler, _) = begin(Rules { max_iterations_per_ticket: 2, ..rules() });
+    for time in [0, 100] {
+        scheduler.handle(Event::Tick, at(time));
+        scheduler.handle(asked(&["T-1"]), at(time));
+        succeed(&mut scheduler, "T-1", at(time));
+    }
+    scheduler.handle(Event::Tick, at(200));
+    assert_eq!(scheduler.handle(asked(&["T-1"]), at(200)), [Action::Finish]);
+    assert!(matches!(stage(&scheduler, "T-1"), Stage::SetAside { .. }));
+    assert_eq!(scheduler.state.iteration, 2);
+}
+
+#[test]
+fn a_list_that_never_changes_is_done_once_where_once_is_wanted() {
+    let (mut scheduler, _) = begin(Rules { max_iterations_per_ticket: 1, ..rules() });
+    scheduler.handle(asked(&["T-1"]), at(0));
+    succeed(&mut scheduler, "T-1", at(0));
+    scheduler.handle(Event::Tick, at(5));
+    assert_eq!(scheduler.handle(asked(&["T-1"]), at(5)), [Action::Finish]);
+    assert_eq!(scheduler.state.phase, Phase::Complete);
+}
+
+#[test]
+fn what_cannot_be_a_ticket_is_refused_once_and_never_worked_on() {
+    let (mut scheduler, _) = begin(rules());
+    scheduler.handle(asked(&["../x; rm -rf ~", "T-1", "../x; rm -rf ~"]), at(0));
+    assert_eq!(scheduler.state.tickets.keys().collect::<Vec<_>>(), [&ticket("T-1")]);
+    succeed(&mut scheduler, "T-1", at(0));
+    scheduler.handle(Event::Tick, at(5));
+    assert_eq!(scheduler.handle(asked(&["../x; rm -rf ~"]), at(5)), [Action::Finish]);
+    assert_eq!(scheduler.state.phase, Phase::Stuck);
+    let refused =
+        scheduler.take_notices().into_iter().filter(|notice| matches!(notice, Notice::Refused { .. }));
+    assert_eq!(refused.count(), 1);
+}
+
+#[test]
+fn a_query_that_keeps_failing_ends_the_loop() {
+    let (mut scheduler, _) = begin(rules());
+    for time in [0, 5] {
+        assert_eq!(scheduler.handle(Event::Asked(Err("exit 1".to_owned())), at(time)), []);
+        assert_eq!(scheduler.handle(Event::Tick, at(time + 5)), [Action::Ask]);
+    }
+    assert_eq!(scheduler.handle(Event::Asked(Err("exit 1".to_owned())), at(10)), [Action::Finish]);
+    assert_eq!(scheduler.state.phase, Phase::Failed);
+    assert!(scheduler.summary().error.unwrap().contains("3 times in a row"));
+}
+
+#[test]
+fn several_at_once_are_merged_one_by_one() {
+    let (mut scheduler, _) = begin(Rules { parallel: 2, ..rules() });
+    let begun = scheduler.handle(asked(&["T-1", "T-2", "T-3"]), at(0));
+    assert_eq!(begun, [start("T-1", 1, 1), start("T-2", 2, 1)]);
+    for text in ["T-1", "T-2"] {
+        scheduler.handle(started(text), at(1));
+        scheduler.handle(ended(text, Ending::Succeeded), at(1));
+    }
+    let merge =
+        |text: &str| Action::Merge { ticket: ticket(text), session: session(text), tip: "tip".to_owned() };
+    assert_eq!(scheduler.handle(sealed("T-1"), at(2)), [merge("T-1")]);
+    assert_eq!(scheduler.handle(sealed("T-2"), at(2)), [], "two merges at once");
+    assert_eq!(scheduler.handle(merged("T-1"), at(3)), [clear("T-1"), merge("T-2")]);
+}
+
+#[test]
+fn a_merge_that_has_to_wait_holds_nobody_up_and_is_tried_again() {
+    let (mut scheduler, _) = begin(rules());
+    scheduler.handle(asked(&["T-1"]), at(0));
+    for event in [started("T-1"), ended("T-1", Ending::Succeeded), sealed("T-1"), deferred("T-1")] {
+        scheduler.handle(event, at(0));
+    }
+    assert_eq!(scheduler.handle(Event::Tick, at(5)), [Action::Ask]);
+    assert_eq!(scheduler.handle(asked(&["T-1", "T-2"]), at(5)), [start("T-2", 2, 1)]);
+    let again = scheduler.handle(Event::Tick, at(10));
+    assert!(matches!(&again[..], [Action::Merge { .. }]), "{again:?}");
+    scheduler.handle(merged("T-1"), at(11));
+    scheduler.handle(cleared("T-1"), at(11));
+    assert!(matches!(stage(&scheduler, "T-1"), Stage::Done { .. }));
+    let deferrals = scheduler.take_notices().into_iter().filter(|n| matches!(n, Notice::Deferred { .. }));
+    assert_eq!(deferrals.count(), 1);
+}
+
+#[test]
+fn a_loop_whose_only_work_is_a_merge_that_waits_ends_and_leaves_it_to_the_next() {
+    let (mut scheduler, _) = begin(rules());
+    scheduler.handle(asked(&["T-1"]), at(0));
+    for event in [started("T-1"), ended("T-1", Ending::Succeeded), sealed("T-1"), deferred("T-1")] {
+        scheduler.handle(event, at(0));
+    }
+    scheduler.handle(Event::Tick, at(5));
+    let mut actions = scheduler.handle(asked(&["T-1"]), at(5));
+    let mut tries = 0;
+    while !actions.contains(&Action::Finish) {
+        tries += usize::from(actions.iter().any(|action| matches!(action, Action::Merge { .. })));
+        let moment = scheduler.next_moment();
+        actions = match (actions.is_empty(), moment) {
+            (false, _) => scheduler.handle(deferred("T-1"), at(6)),
+            (true, moment) => scheduler.handle(Event::Tick, moment.unwrap()),
+        };
+    }
+    assert_eq!(tries, LAST_TRIES);
+    assert!(scheduler.state.is_unfinished());
+    let (_, actions) = go_on(rules(), scheduler.state.into_next(false));
+    assert!(actions.iter().any(|action| matches!(action, Action::Merge { .. })), "{actions:?}");
+}
+
+#[test]
+fn a_conflict_is_left_as_it_is_and_others_go_on() {
+    let (mut scheduler, _) = begin(rules());
+    scheduler.handle(asked(&["T-1"]), at(0));
+    for event in [started("T-1"), ended("T-1", Ending::Succeeded), sealed("T-1")] {
+        scheduler.handle(event, at(0));
+    }
+    let outcome = MergeOutcome::Conflict { paths: vec!["a".to_owned()], worktree: Some("/yard/x".into()) };
+    let after = scheduler.handle(Event::Merged { ticket: ticket("T-1"), outcome }, at(0));
+    assert_eq!(after, [], "its worktree stays");
+    scheduler.handle(Event::Tick, at(5));
+    assert_eq!(scheduler.handle(asked(&["T-1", "T-2"]), at(5)), [start("T-2", 2, 1)]);
+}
+
+#[test]
+fn told_to_stop_it_finishes_nothing_new_and_records() {
+    let (mut scheduler, _) = begin(Rules { parallel: 2, ..rules() });
+    scheduler.handle(asked(&["T-1", "T-2"]), at(0));
+    scheduler.handle(started("T-1"), at(1));
+    let stop = |text: &str| Action::Stop { sessions: vec![session(text)], at_once: false };
+    assert_eq!(scheduler.handle(Event::Interrupt, at(2)), [stop("T-1")]);
+    // One that was being started is stopped as soon as it can be.
+    assert_eq!(scheduler.handle(started("T-2"), at(3)), [stop("T-2")]);
+    assert_eq!(scheduler.handle(ended("T-1", Ending::Stopped), at(4)), [clear("T-1")]);
+    assert_eq!(scheduler.handle(ended("T-2", Ending::Succeeded), at(4)), []);
+    assert_eq!(scheduler.handle(cleared("T-1"), at(5)), [Action::Finish]);
+    assert_eq!(scheduler.state.phase, Phase::Interrupted);
+    // Nothing is held against the one that was stopped, and the work of the other waits.
+    let (_, actions) = go_on(Rules { parallel: 2, ..rules() }, scheduler.state.into_next(false));
+    let seal = Action::Seal { ticket: ticket("T-2"), session: session("T-2") };
+    assert_eq!(actions, [start("T-1", 3, 1), seal]);
+}
+
+#[test]
+fn told_twice_it_kills_and_leaves_at_once() {
+    let (mut scheduler, _) = begin(rules());
+    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(started("T-1"), at(1));
+    scheduler.handle(Event::Interrupt, at(2));
+    let kill = Action::Stop { sessions: vec![session("T-1")], at_once: true };
+    assert_eq!(scheduler.handle(Event::Interrupt, at(3)), [kill]);
+    assert_eq!(scheduler.handle(Event::Killed, at(4)), [Action::Finish]);
+    assert_eq!(scheduler.state.phase, Phase::Interrupted);
+}
+
+#[test]
+fn a_session_that_its_user_stopped_is_not_begun_again() {
+    let (mut scheduler, _) = begin(rules());
+    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(ended("T-1", Ending::Stopped), at(1));
+    scheduler.handle(cleared("T-1"), at(1));
+    assert!(matches!(stage(&scheduler, "T-1"), Stage::SetAside { .. }));
+}
+
+#[test]
+fn without_an_agent_nothing_is_begun_and_no_ticket_is_blamed() {
+    let (mut scheduler, _) = begin(Rules { parallel: 2, ..rules() });
+    scheduler.handle(asked(&["T-1", "T-2"]), at(0));
+    scheduler.handle(started("T-2"), at(0));
+    let fault = Fault::Everything("no such agent".to_owned());
+    assert_eq!(scheduler.handle(Event::NotStarted { ticket: ticket("T-1"), fault }, at(1)), []);
+    assert_eq!(scheduler.handle(ended("T-2", Ending::Succeeded), at(2)), [Action::Finish]);
+    assert_eq!(scheduler.state.phase, Phase::Failed);
+    assert!(matches!(stage(&scheduler, "T-1"), Stage::Waiting { .. }));
+    assert_eq!(scheduler.state.tickets[&ticket("T-1")].failures, 0);
+}
+
+#[test]
+fn no_more_tickets_are_taken_on_than_allowed() {
+    let (mut scheduler, _) = begin(Rules { max_iterations: 1, ..rules() });
+    scheduler.handle(asked(&["T-1", "T-2"]), at(0));
+    assert_eq!(succeed(&mut scheduler, "T-1", at(1)), [Action::Finish]);
+    assert_eq!((scheduler.state.phase, scheduler.state.tickets.len()), (Phase::Exhausted, 1));
+}
+
+#[test]
+fn one_ticket_that_was_named_is_all_there_is() {
+    let only = Rules { only: Some(ticket("T-1")), max_iterations: 1, ..rules() };
+    let (mut scheduler, actions) = begin(only.clone());
+    assert_eq!(actions, [start("T-1", 1, 1)]);
+    assert_eq!(succeed(&mut scheduler, "T-1", at(1)), [Action::Finish]);
+    assert_eq!(scheduler.state.phase, Phase::Complete);
+    // Wished for once more, it is done once more; cut off, it goes on.
+    let (_, actions) = go_on(only.clone(), scheduler.state.clone().into_next(false));
+    assert_eq!(actions, [start("T-1", 2, 1)]);
+    let mut cut_off = scheduler.state;
+    cut_off.phase = Phase::Running;
+    cut_off.tickets.get_mut(&ticket("T-1")).unwrap().stage = Stage::Sealing;
+    let (_, actions) = go_on(only, cut_off);
+    assert!(matches!(&actions[..], [Action::Seal { .. }]), "{actions:?}");
+}
+
+/// A world that answers actions by chance, and kills the loop by chance.
+#[derive(Clone, Debug)]
+enum Turn {
+    /// The next action that waits is answered, in the way that the number says.
+    Answer(usize, u8),
+    /// Time passes.
+    Pass(u64),
+    /// The loop is killed, and another goes on with what was durable.
+    Kill,
+    Interrupt,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        12 => (0..8_usize, any::<u8>()).prop_map(|(which, how)| Turn::Answer(which, how)),
+        4 => (0..20_u64).prop_map(Turn::Pass),
+        1 => Just(Turn::Kill),
+        1 => Just(Turn::Interrupt),
+    ];
+    prop::collection::vec(turn, 0..200)
+}
+
+/// What is true of the world, whatever the loop believes.
+struct World {
+    scheduler: Scheduler,
+    rules: Rules,
+    durable: State,
+    waiting: Vec<Action>,
+    /// How each attempt ended, by its number; one that is in here was really begun.
+    attempts: BTreeMap<u64, Option<Ending>>,
+    /// How often the work of a ticket was merged that was not merged before.
+    merged: BTreeMap<Ticket, usize>,
+    succeeded: BTreeMap<Ticket, usize>,
+    now: u64,
+}
+
+const NAMES: [&str; 5] = ["T-1", "T-2", "T-3", "T-4", "T-5"];
+
+impl World {
+    fn new(rules: Rules) -> World {
+        let state = State::new("/repo".into(), "main".to_owned());
+        let scheduler = Scheduler::new(rules.clone(), state.clone());
+        let mut world = World {
+            scheduler,
+            rules,
+            durable: state,
+            waiting: Vec::new(),
+            attempts: BTreeMap::new(),
+            merged: BTreeMap::new(),
+            succeeded: BTreeMap::new(),
+            now: 0,
+        };
+        world.happen(Event::Begin);
+        world
+    }
+
+    fn happen(&mut self, event: Event) {
+        let actions = self.scheduler.handle(event, at(self.now));
+        if actions.iter().any(Action::needs_memory) {
+            self.durable = self.scheduler.state.clone();
+        }
+        self.waiting.extend(actions);
+        self.check();
+    }
+
+    /// What must hold at every moment.
+    fn check(&self) {
+        let stages = || self.scheduler.state.tickets.values().map(|progress| &progress.stage);
+        let running = stages().filter(|stage| matches!(stage, Stage::Running { .. })).count();
+        assert!(running <= self.rules.parallel, "more at once than allowed");
+        let merging = self.waiting.iter().filter(|action| matches!(action, Action::Merge { .. })).count();
+        assert!(merging <= 1, "two merges at once");
+        assert!(self.scheduler.state.iteration <= self.rules.max_iterations);
+        for progress in self.scheduler.state.tickets.values() {
+            assert!(progress.failures <= self.rules.max_restarts + 1, "tried too often");
+        }
+    }
+
+    fn check_alive(&self) {
+        let over = self.scheduler.is_finished();
+        let alive = !self.waiting.is_empty() || self.scheduler.next_moment().is_some();
+        assert!(over || alive, "it waits for nothing: {:?}", self.scheduler);
+    }
+
+    fn ending(how: u8) -> Ending {
+        match how % 6 {
+            0..3 => Ending::Succeeded,
+            3 => Ending::Failed("exit code 1".to_owned()),
+            4 => Ending::TimedOut,
+            _ => Ending::Interrupted,
+        }
+    }
+
+    fn answer(&mut self, which: usize, how: u8) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let action = self.waiting.remove(which % self.waiting.len());
+        match action {
+            Action::Ask if how % 8 == 7 => self.happen(Event::Asked(Err("failed".to_owned()))),
+            Action::Ask => {
+                let undone = NAMES.iter().filter(|name| !self.merged.contains_key(&ticket(name)));
+                let lines = undone.map(|name| (*name).to_owned()).collect();
+                self.happen(Event::Asked(Ok(Asked { lines })));
+            }
+            Action::Check => self.happen(Event::Checked { left: how % 2 == 0 }),
+            Action::Start { ticket, serial, .. } => {
+                if how % 11 == 10 {
+                    let fault = Fault::Attempt("no".to_owned());
+                    return self.happen(Event::NotStarted { ticket, fault });
+                }
+                self.attempts.insert(serial, None);
+                let (session, log) = (self.session_of(&ticket, serial), None);
+                self.happen(Event::Started {
+                    ticket: ticket.clone(),
+                    session: session.clone(),
+                    worktree: None,
+                    log: log.clone(),
+                    rescue: None,
+                });
+                let ending = World::ending(how);
+                self.end(&ticket, serial, &ending);
+                self.happen(Event::Ended { ticket, session, log, ending });
+            }
+            Action::Find { ticket, serial } => match self.attempts.get(&serial).cloned() {
+                None => self.happen(Event::NotStarted { ticket, fault: Fault::NeverBegun }),
+                Some(ending) => {
+                    let session = self.session_of(&ticket, serial);
+                    let ending = ending.unwrap_or(Ending::Interrupted);
+                    self.happen(Event::Ended { ticket, session, log: None, ending });
+                }
+            },
+            Action::Seal { ticket, .. } => {
+                let tip = "tip".to_owned();
+                self.happen(Event::Sealed { ticket, result: Ok(Sealed::Work { tip }) });
+            }
+            Action::Merge { ticket, .. } if how % 4 == 3 => {
+                let outcome = MergeOutcome::Deferred { why: format!("reason {}", how % 2) };
+                self.happen(Event::Merged { ticket, outcome });
+            }
+            Action::Merge { ticket, .. } => {
+                *self.merged.entry(ticket.clone()).or_default() += 1;
+                let outcome = MergeOutcome::Merged { commit: "c".to_owned(), how: How::FastForward };
+                self.happen(Event::Merged { ticket, outcome });
+            }
+            Action::Clear { ticket, .. } => self.happen(Event::Cleared { ticket, kept: None }),
+            Action::Stop { at_once: true, .. } => self.happen(Event::Killed),
+            Action::Stop { .. } | Action::Finish => {}
+        }
+    }
+
+    fn session_of(&self, ticket: &Ticket, serial: u64) -> SessionId {
+        format!("{ticket}-{serial}").parse().unwrap()
+    }
+
+    fn end(&mut self, ticket: &Ticket, serial: u64, ending: &Ending) {
+        self.attempts.insert(serial, Some(ending.clone()));
+        if *ending == Ending::Succeeded {
+            *self.succeeded.entry(ticket.clone()).or_default() += 1;
+        }
+    }
+
+    fn restart(&mut self) {
+        let state = self.durable.clone().into_next(false);
+        self.scheduler = Scheduler::new(self.rules.clone(), state);
+        self.waiting.clear();
+        self.happen(Event::Begin);
+    }
+
+    fn play(&mut self, turn: &Turn) {
+        match turn {
+            Turn::Answer(which, how) => self.answer(*which, *how),
+            Turn::Pass(seconds) => {
+                self.now += seconds;
+                self.happen(Event::Tick);
+            }
+            Turn::Kill => self.restart(),
+            Turn::Interrupt => self.happen(Event::Interrupt),
+        }
+        self.check_alive();
+        if self.scheduler.is_finished() && self.scheduler.state.phase == Phase::Interrupted {
+            self.restart();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn whatever_happens_nothing_is_merged_that_did_not_succeed_and_the_loop_never_hangs(
+        turns in turns(), parallel in 1..4_usize,
+    ) {
+        let rules = Rules {
+            parallel, max_iterations: 20, max_iterations_per_ticket: 2,
+            pause_between_tickets: Duration::ZERO, ..rules()
+        };
+        let mut world = World::new(rules);
+        for turn in &turns {
+            world.play(turn);
+        }
+        // Left in peace, it comes to its end.
+        for _ in 0..2000 {
+            if world.scheduler.is_finished() {
+                if world.scheduler.state.phase != Phase::Interrupted {
+                    break;
+                }
+                world.restart();
+            } else if world.waiting.is_empty() {
+                let moment = world.scheduler.next_moment().unwrap();
+                while at(world.now) < moment {
+                    world.now += 1;
+                }
+                world.happen(Event::Tick);
+            } else {
+                world.answer(0, 0);
+            }
+        }
+        prop_assert!(world.scheduler.is_finished(), "it never ends");
+        for (ticket, progress) in &world.scheduler.state.tickets {
+            if let Stage::Done { work: Work::Merged { .. }, .. } = progress.stage {
+                prop_assert!(world.succeeded.contains_key(ticket), "{ticket} was merged and never succeeded");
+                prop_assert!(world.merged.contains_key(ticket), "{ticket} is said to be merged");
+            }
+        }
+        if world.scheduler.state.phase != Phase::Failed {
+            let undone = world.scheduler.state.tickets.values().filter(|progress| !progress.stage.is_final());
+            prop_assert_eq!(undone.count(), 0, "left in peace, every ticket comes to rest");
+        }
+    }
+}
