@@ -46,6 +46,9 @@ _sexton() {
             sexton,loop)
                 cmd="sexton__subcmd__loop"
                 ;;
+            sexton,mcp)
+                cmd="sexton__subcmd__mcp"
+                ;;
             sexton,metrics)
                 cmd="sexton__subcmd__metrics"
                 ;;
@@ -57,6 +60,9 @@ _sexton() {
                 ;;
             sexton,ps)
                 cmd="sexton__subcmd__ps"
+                ;;
+            sexton,ralph)
+                cmd="sexton__subcmd__ralph"
                 ;;
             sexton,recover)
                 cmd="sexton__subcmd__recover"
@@ -103,6 +109,12 @@ _sexton() {
             sexton__subcmd__loop,show)
                 cmd="sexton__subcmd__loop__subcmd__show"
                 ;;
+            sexton__subcmd__ralph,run)
+                cmd="sexton__subcmd__ralph__subcmd__run"
+                ;;
+            sexton__subcmd__ralph,start)
+                cmd="sexton__subcmd__ralph__subcmd__start"
+                ;;
             sexton__subcmd__rescue,drop)
                 cmd="sexton__subcmd__rescue__subcmd__drop"
                 ;;
@@ -131,7 +143,7 @@ _sexton() {
 
     case "${cmd}" in
         sexton)
-            opts="-h -V --state-dir --store --probe --json --help --version run ps top show logs wait stop register finish recover resume loop prune forget rescue worktree backup restore migrate doctor metrics backends config trust schema completions demo"
+            opts="-h -V --state-dir --store --probe --json --help --version run ps top show logs wait stop register finish recover resume loop prune forget rescue worktree ralph backup restore migrate doctor mcp metrics backends config trust schema completions demo"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -484,6 +496,36 @@ _sexton() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sexton__subcmd__mcp)
+            opts="-h --allow-run --allow-stop --allow-recover --http --state-dir --store --probe --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --http)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sexton__subcmd__metrics)
             opts="-h --state-dir --store --probe --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -598,6 +640,112 @@ _sexton() {
                     return 0
                     ;;
                 --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__ralph)
+            opts="-h --state-dir --store --probe --json --help run start"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__ralph__subcmd__run)
+            opts="-h --agent --base --capture-json --no-merge --dry-run --state-dir --store --probe --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --agent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --base)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__ralph__subcmd__start)
+            opts="-h --parallel --max-iterations --ticket-query --fresh --agent --base --capture-json --no-merge --dry-run --state-dir --store --probe --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --parallel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-iterations)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ticket-query)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --agent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --base)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -46,6 +46,7 @@ complete -c sexton -n "__fish_sexton_needs_command" -f -a "prune" -d 'Let old fi
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "forget" -d 'Settle sessions that nobody can judge, on your word'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "rescue" -d 'Find and bring back saved work'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "worktree" -d 'See and remove the worktrees that Sexton made'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "ralph" -d 'Let agents work on tickets, one after the other or several at once'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "backup" -d 'Back the store up'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "restore" -d 'Bring the records of a backup back'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "migrate" -d 'Copy every record from one store to another'
@@ -270,6 +271,37 @@ complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_
 complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -l dry-run -d 'Say which would go, and change nothing'
 complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -l json -d 'Print one JSON document on stdout'
 complete -c sexton -n "__fish_sexton_using_subcommand worktree; and __fish_seen_subcommand_from prune" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and not __fish_seen_subcommand_from run start" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and not __fish_seen_subcommand_from run start" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and not __fish_seen_subcommand_from run start" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and not __fish_seen_subcommand_from run start" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and not __fish_seen_subcommand_from run start" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and not __fish_seen_subcommand_from run start" -f -a "run" -d 'Work on one ticket'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and not __fish_seen_subcommand_from run start" -f -a "start" -d 'Work on every ticket that the query names'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l agent -d 'The agent\'s command, with {ticket} in it [default: pi with its workflow]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l base -d 'The branch that work begins at and is merged into [default: the one checked out here]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l capture-json -d 'Keep the agent\'s standard output as <logs>/<ticket>.jsonl'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l no-merge -d 'Leave finished work on its branch'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l dry-run -d 'Say what would run, and change nothing'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l parallel -d 'How many tickets at once [default: ralph.parallel, 1]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l max-iterations -d 'How many tickets in all [default: ralph.max_iterations, 50]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l ticket-query -d 'A shell command that prints tickets, one a line [default: asks tk]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l agent -d 'The agent\'s command, with {ticket} in it [default: pi with its workflow]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l base -d 'The branch that work begins at and is merged into [default: the one checked out here]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l fresh -d 'Forget what an earlier loop counted and set aside'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l capture-json -d 'Keep the agent\'s standard output as <logs>/<ticket>.jsonl'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l no-merge -d 'Leave finished work on its branch'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l dry-run -d 'Say what would run, and change nothing'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -l json -d 'Print one JSON document on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand ralph; and __fish_seen_subcommand_from start" -s h -l help -d 'Print help'
 complete -c sexton -n "__fish_sexton_using_subcommand backup" -l state-dir -d 'Keep records, logs and backups here [env: SEXTON_STATE_DIR]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand backup" -l store -d 'Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand backup" -l probe -d 'See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]' -r

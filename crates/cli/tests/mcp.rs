@@ -360,6 +360,23 @@ fn waiting_tells_its_progress_and_cancelling_it_leaves_the_session_alone() {
 }
 
 #[test]
+fn nobody_waits_for_a_session_whose_end_nobody_here_can_see() {
+    let yard = yard();
+    let session = yard.ok(&["run", "-d", "--", "sleep", "600"]);
+    let pid = yard.record(&session)["process"]["pid"].as_u64().unwrap();
+    let supervisor = yard.record(&session)["supervisor"]["pid"].as_u64().unwrap();
+    kill_9(supervisor);
+    kill_9(pid);
+    eventually("both are gone", || !is_running(supervisor) && !is_running(pid));
+    let mut mcp = Mcp::start(&yard, &["--allow-recover"]);
+    let told = mcp.call("wait_session", &json!({"session": session}));
+    assert_eq!((&told["success"], &told["ended"]), (&json!(false), &json!(false)), "{told}");
+    assert_eq!(told["session"]["observed"], "gone");
+    mcp.ok("recover", &json!({"dry_run": false}));
+    assert_eq!(mcp.ok("wait_session", &json!({"session": session}))["session"]["status"], "orphaned");
+}
+
+#[test]
 fn a_session_is_managed_by_its_pid_and_a_foreign_pid_is_never_signalled() {
     let yard = yard();
     let mut mcp = Mcp::start(&yard, &ALL);

@@ -68,7 +68,7 @@ pub(super) enum How {
 pub(super) fn stop(house: &House, name: &str, how: How) -> Result<Answer, Refusal> {
     pollster::block_on(async {
         let session = house.find_session(name).await?;
-        if session.status.is_active() && session.host != this_host() {
+        if session.status.is_active() && !session.host.is_here(&this_host()) {
             let error = format!("session {} runs on another host ({})", session.id, session.host.hostname);
             return Err(Refusal::new(error, "stop it there"));
         }

@@ -59,7 +59,16 @@ impl Work for WaitSession {
         let found = server.blocking(move |server| load(server.house(), &arguments.session)).await?;
         let limit = Duration::from_secs(seconds);
         let (session, ended) = wait_for_end(server, &found.session.id, limit, call).await?;
-        let observed = found.observed.filter(|_| session.status.is_active());
-        Ok(Answer::of(&Told { ended, session: SessionView::of(&session, observed.as_ref()) }))
+        let running = session.status.is_active();
+        let observed = found.observed.filter(|_| running);
+        let told = Told { ended: !running, session: SessionView::of(&session, observed.as_ref()) };
+        if ended && running {
+            let error = format!("nobody is left here who could tell when session {} ends", session.id);
+            return Ok(Answer::failed(
+                &told,
+                Refusal::new(error, "`recover` says what is to be done about it"),
+            ));
+        }
+        Ok(Answer::of(&told))
     }
 }
