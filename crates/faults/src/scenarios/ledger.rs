@@ -2,6 +2,7 @@
 //! be true whatever happens to it, to its disk or to the machine.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -61,29 +62,23 @@ pub(crate) fn shared_turns(url: &str) -> u64 {
 /// Commits until it is killed or cannot go on; prints a line for each commit that was acknowledged.
 pub(crate) fn play(arguments: &[String]) -> ExitCode {
     let [url, share] = arguments else { return ExitCode::from(2) };
-    let outcome = commit_for_ever(url, share == "share");
-    println!("failed {}", outcome.replace('\n', " "));
+    let Err(why) = commit_for_ever(url, share == "share");
+    println!("failed {}", why.replace('\n', " "));
     ExitCode::FAILURE
 }
 
-fn commit_for_ever(url: &str, share: bool) -> String {
-    let store = match open(url, Access::Write) {
-        Ok(store) => store,
-        Err(error) => return error,
-    };
-    let say = |line: String| {
+fn commit_for_ever(url: &str, share: bool) -> Result<Infallible, String> {
+    let store = open(url, Access::Write)?;
+    let say = |line: &str| {
         let mut out = std::io::stdout().lock();
-        // Whoever listened was killed: so will this process be, soon.
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|_| "nobody listens".to_owned())
     };
     let shared: SessionId = SHARED.parse().unwrap();
     loop {
         let id = SessionId::random();
-        say(format!("begins {id}"));
-        if let Err(error) = block_on(store.commit(Batch::new().insert(blank(&id)))) {
-            return chain(&error);
-        }
-        say(format!("committed {id}"));
+        say(&format!("begins {id}"))?;
+        block_on(store.commit(Batch::new().insert(blank(&id)))).map_err(|error| chain(&error))?;
+        say(&format!("committed {id}"))?;
         if !share {
             continue;
         }
@@ -92,11 +87,9 @@ fn commit_for_ever(url: &str, share: bool) -> String {
             session.tags.insert("turn".to_owned(), (turn + 1).to_string());
             true
         });
-        say("turns".to_owned());
-        if let Err(error) = block_on(turned) {
-            return chain(&error);
-        }
-        say("turned".to_owned());
+        say("turns")?;
+        block_on(turned).map_err(|error| chain(&error))?;
+        say("turned")?;
     }
 }
 
