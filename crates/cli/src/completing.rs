@@ -125,7 +125,7 @@ fn candidates(sessions: &[Session], current: &str, now: Time) -> Vec<CompletionC
 
 /// The newest sessions of the store that the line, the environment or the configuration names.
 fn load_sessions() -> Option<Vec<Session>> {
-    let config = Config::resolve(&load_layers(&typed_so_far()).ok()?.layers).ok()?;
+    let config = Config::resolve(&load_layers(&typed_so_far(), Vec::new()).ok()?.layers).ok()?;
     let store = House::new(config).ok()?.open_for_reading().ok()?;
     Some(pollster::block_on(store.list(&Query::all().limit(OFFERED))).ok()?.sessions)
 }

@@ -171,7 +171,8 @@ fn a_hook_outside_of_any_session_is_silent_and_makes_nothing() {
 #[test]
 fn a_hook_has_a_parser_of_its_own_that_says_the_same() {
     let yard = Yard::new();
-    for arguments in [["--help"].as_slice(), &["-h"], &["--nope"], &["--hook", "nobody", "--strict"], &["x"]] {
+    for arguments in [["--help"].as_slice(), &["-h"], &["--nope"], &["--hook", "nobody", "--strict"], &["x"]]
+    {
         let alone = yard.sexton(&[&["resume"], arguments].concat());
         let among_all = yard.sexton(&[&["--json", "resume"], arguments].concat());
         assert_eq!(alone.stdout, among_all.stdout, "{arguments:?}");

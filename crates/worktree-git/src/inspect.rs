@@ -22,9 +22,7 @@ pub(crate) fn survey(plot: &Plot, rescue_ignored: bool) -> Result<Inspection, Wo
     patiently(|| describe(site::find_claimable(plot)?, rescue_ignored))
 }
 
-fn patiently(
-    look: impl Fn() -> Result<Inspection, WorktreeError>,
-) -> Result<Inspection, WorktreeError> {
+fn patiently(look: impl Fn() -> Result<Inspection, WorktreeError>) -> Result<Inspection, WorktreeError> {
     let mut attempt = 1;
     loop {
         match look() {
