@@ -138,6 +138,9 @@ impl From<RalphError> for Failure {
             RalphError::CannotTell { session, .. } => {
                 Some(format!("if you know that it is gone: `sexton forget {session}`"))
             }
+            RalphError::CannotKeep(_) => {
+                Some("give `--store` one of Sexton's own: sqlite:PATH or json:PATH".to_owned())
+            }
             RalphError::NoBranch(_) => Some("check one out, or name one with `--base`".to_owned()),
             RalphError::NoCommit { .. } => Some("commit something there first".to_owned()),
             RalphError::NotInstalled { program, .. } if program == "tk" => {

@@ -392,6 +392,20 @@ fn a_place_where_no_loop_can_work_is_refused_with_the_reason() {
 }
 
 #[test]
+#[cfg(feature = "store-tf")]
+fn a_store_of_another_tool_is_refused_and_left_as_it_is() {
+    let tickets = Tickets::new(&["ok-1"]);
+    let file = tickets.yard.path().join("dispatch-sessions.json");
+    let text = "{\"version\":1,\"sessions\":[]}";
+    std::fs::write(&file, text).unwrap();
+    let ran = tickets.run(&mut tickets.start(&["--store", &format!("tf:{}", file.display())]));
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("a tf store cannot keep the record of a loop"), "{}", ran.stderr);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    tickets.require_exactly(&[]);
+}
+
+#[test]
 fn a_branch_of_somebody_else_is_left_alone_and_the_ticket_with_it() {
     let tickets = Tickets::new(&["ok-1", "ok-2"]);
     tickets.repository.git(&["branch", "ralph/ok-1"]);

@@ -104,7 +104,11 @@ fn a_loop_that_is_killed_twenty_times_ends_as_one_that_never_was() {
         let number = random >> 33;
         // Most come when it has begun to work, however long recovery takes here; some before that.
         if !number.is_multiple_of(5) {
-            eventually("it works", || tickets.said()[begun..].contains(" works on it"));
+            let works = || tickets.said()[begun..].contains(" works on it");
+            eventually(&format!("it works: {}", tickets.log().display()), || {
+                assert_eq!(ralph.try_wait().unwrap(), None, "it ended by itself: {}", tickets.said());
+                works()
+            });
         }
         std::thread::sleep(Duration::from_millis(number % 1000));
         assert_eq!(ralph.try_wait().unwrap(), None, "it ended by itself: {}", tickets.said());

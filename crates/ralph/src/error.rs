@@ -40,6 +40,9 @@ pub enum RalphError {
         /// Why not.
         why: String,
     },
+    /// The store is another tool's.
+    #[error("a {0} store cannot keep the record of a loop and the sessions that it starts")]
+    CannotKeep(&'static str),
     /// HEAD is no branch.
     #[error("{}: no branch is checked out there that work could be merged into", .0.display())]
     NoBranch(PathBuf),

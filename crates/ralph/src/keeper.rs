@@ -48,6 +48,10 @@ impl Keeper {
         max_iterations: u64,
         fresh: bool,
     ) -> Result<Beginning, RalphError> {
+        let info = store.describe();
+        if !info.capabilities.starts || !info.capabilities.keeps("loop") || !info.capabilities.keeps("name") {
+            return Err(RalphError::CannotKeep(info.backend));
+        }
         let lock = match site.only {
             Some(_) => None,
             None => Some(lock(store.as_ref(), site).await?),

@@ -115,7 +115,8 @@ impl Tickets {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
 
-    fn log(&self) -> PathBuf {
+    /// Where that is.
+    pub fn log(&self) -> PathBuf {
         self.yard.path().join("loop.log")
     }
 

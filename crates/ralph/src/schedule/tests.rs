@@ -475,7 +475,7 @@ impl World {
                 let lines = undone.map(|name| (*name).to_owned()).collect();
                 self.happen(Event::Asked(Ok(Asked { lines })));
             }
-            Action::Check => self.happen(Event::Checked { left: how % 2 == 0 }),
+            Action::Check => self.happen(Event::Checked { left: how.is_multiple_of(2) }),
             Action::Start { ticket, serial, .. } => {
                 if how % 11 == 10 {
                     let fault = Fault::Attempt("no".to_owned());

@@ -25,6 +25,11 @@ use view::View;
 ///
 /// Recovery comes first, always. Killed at any moment and started again, the loop goes on where it was.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sexton ralph start --dry-run                        says what would run
+  sexton ralph start --parallel 4                     works on every ticket that is ready
+  sexton ralph run T-12                               works on one")]
 pub struct RalphArgs {
     #[command(subcommand)]
     command: RalphCommand,
