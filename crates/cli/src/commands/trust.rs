@@ -23,7 +23,8 @@ pub struct TrustArgs {}
 pub fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     let files = load_files_to_trust()?;
     if files.is_empty() {
-        let message = format!("there is no {REPO_FILE} at the root of a repository around here, and no {FILE}");
+        let message =
+            format!("there is no {REPO_FILE} at the root of a repository around here, and no {FILE}");
         return Err(Failure::new(message));
     }
     let state_dir = context.trust_dir();
