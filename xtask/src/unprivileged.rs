@@ -19,7 +19,7 @@ const PACKAGES: [&str; 4] = ["sexton-proc-linux", "sexton-proc-portable", "sexto
 const PROGRAM: &str = "sexton";
 
 /// Its tests that are about processes and worktrees.
-const WHOLE_PROGRAM: [&str; 8] = [
+const WHOLE_PROGRAM: [&str; 10] = [
     "sessions",
     "crashes",
     "supervision",
@@ -28,6 +28,8 @@ const WHOLE_PROGRAM: [&str; 8] = [
     "ticketflow_crashes",
     "worktrees",
     "mcp",
+    "ralph",
+    "ralph_campaign",
 ];
 
 /// The user and group that own nothing.

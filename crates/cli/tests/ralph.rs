@@ -10,7 +10,8 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::tickets::{QUICK, Tickets};
-use support::{Ran, Yard, eventually, is_running, kill_9, send_signal};
+use support::tmux::Terminal;
+use support::{Ran, Yard, eventually, is_running, kill_9, program, send_signal};
 
 fn config_json(tickets: &Tickets, document: &Value) {
     let folder = tickets.repository.path().join(".tf/ralph");
@@ -250,6 +251,35 @@ fn told_twice_it_leaves_at_once_and_loses_nothing() {
     send_signal(again.id().into(), Signal::INT);
     again.wait().unwrap();
     tickets.require_nothing_runs();
+}
+
+#[test]
+fn on_a_terminal_each_session_has_a_line_and_ctrl_c_is_heard() {
+    let tickets = Tickets::new(&["hang-1", "deaf-1"]);
+    let terminal = Terminal::open(tickets.yard.path(), 100, 24, |command| tickets.enclose(command));
+    // Its last words come with a colour, which must not reach the terminal.
+    let agent = "sh -c 'printf \"\\033[31mred words of %s\\033[0m\" $0; exec sleep 600' {ticket}";
+    let script = format!(
+        "exec {} ralph start --parallel 2 --ticket-query {} --agent {}",
+        program(),
+        "'printf \"A\\nB\"'",
+        "\"$1\""
+    );
+    let path = tickets.yard.path().join("go.sh");
+    std::fs::write(&path, script).unwrap();
+    std::fs::write(tickets.yard.path().join("agent"), agent).unwrap();
+    terminal.type_line(&format!("clear; sh {} \"$(cat \"$HOME/agent\")\"; echo code $?", path.display()));
+    let screen = terminal.wait_until("both lines are there", |screen| {
+        screen.contains("red words of A")
+            && screen.contains("red words of B")
+            && screen.contains("0/2 tickets")
+    });
+    assert!(!screen.contains("[31m"), "{screen}");
+    terminal.press(&["C-c"]);
+    let screen = terminal.wait_for("code 130");
+    assert!(screen.contains("not done"), "{screen}");
+    tickets.require_nothing_runs();
+    assert_eq!(tickets.record()["loop"]["phase"], "interrupted");
 }
 
 #[test]

@@ -92,10 +92,16 @@ impl Tickets {
     /// The program in this yard, and in the repository; all that descends from it can be found.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.yard.command(arguments);
+        self.enclose(&mut command);
+        command
+    }
+
+    /// Puts any command there.
+    pub fn enclose(&self, command: &mut Command) {
+        self.yard.enclose(command);
         let (name, value) = self.marker.split_once('=').unwrap();
         command.env(name, value).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
         command.env_remove("RALPH_FORCE_LEGACY_SESSIONS");
-        command
     }
 
     /// Runs it to its end.

@@ -12,6 +12,8 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sexton_embed::Output;
 use sexton_ralph::{Notice, Ticket};
 
+use crate::top::text::{last_line, plain_lines};
+
 /// How often the last lines are looked at: as often as somebody can read them.
 const PERIOD: Duration = Duration::from_millis(250);
 
@@ -46,7 +48,7 @@ impl Live {
         let read = move || {
             while receiver.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
                 for (row, log) in shown.lock().unwrap_or_else(PoisonError::into_inner).values() {
-                    row.set_message(log.as_deref().map(last_line).unwrap_or_default());
+                    row.set_message(log.as_deref().map(last_words).unwrap_or_default());
                 }
             }
         };
@@ -109,13 +111,11 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 /// What a session last said, without what could move the cursor.
-fn last_line(log: &Path) -> String {
+fn last_words(log: &Path) -> String {
     let read = Output::open(log, 0).and_then(|mut output| {
         output.seek_to_tail(1)?;
         output.read()
     });
-    let bytes = read.map(|chunk| chunk.bytes).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    line.trim().chars().filter(|character| !character.is_control()).take(MAX_LINE).collect()
+    let lines = plain_lines(&read.map(|chunk| chunk.bytes).unwrap_or_default());
+    last_line(&lines).chars().take(MAX_LINE).collect()
 }

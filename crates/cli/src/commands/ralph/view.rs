@@ -19,8 +19,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn new(screen: &'a Screen, remote: Remote) -> View<'a> {
-        let live = if screen.json { None } else { Live::for_terminal() };
-        View { screen, live, remote, failure: None }
+        View { screen, live: None, remote, failure: None }
     }
 
     /// Shows what happened. A loop that nobody can see is told to stop, gracefully and once.
@@ -44,7 +43,12 @@ impl<'a> View<'a> {
             return self.screen.json_line(notice);
         }
         match notice {
-            Notice::Recovered { report } => return recover::tell(report, self.screen),
+            Notice::Recovered { report } => {
+                recover::tell(report, self.screen)?;
+                // Recovery has a bar of its own.
+                self.live = Live::for_terminal();
+                return Ok(());
+            }
             Notice::Finished(summary) => {
                 self.live = None;
                 return outcome::tell(summary, self.screen);
