@@ -278,6 +278,7 @@ fn on_a_terminal_each_session_has_a_line_and_ctrl_c_is_heard() {
     terminal.press(&["C-c"]);
     let screen = terminal.wait_for("code 130");
     assert!(screen.contains("not done"), "{screen}");
+    drop(terminal);
     tickets.require_nothing_runs();
     assert_eq!(tickets.record()["loop"]["phase"], "interrupted");
 }

@@ -265,17 +265,19 @@ impl State {
     }
 
     /// What the next loop begins with. A run that was cut off goes on; one that came to its end leaves only
-    /// what is not finished, and is counted anew. `fresh` asks for that as well.
+    /// what is not finished, and is counted anew. `fresh` asks for that as well. It still says whether the last
+    /// one was stopping: what that stopped, nobody else did.
     #[must_use]
     pub fn into_next(self, fresh: bool) -> State {
         if !fresh && !self.phase.is_end() {
-            return State { phase: Phase::Running, ..self };
+            return self;
         }
         let unfinished = self.tickets.into_iter().filter(|(_, progress)| !progress.stage.is_final());
         let forgiven = |(ticket, progress)| (ticket, Progress { failures: 0, interruptions: 0, ..progress });
         let tickets = unfinished.map(forgiven).collect();
         // Sessions are marked with the run and their number: neither is ever given out twice.
-        State { tickets, iteration: 0, phase: Phase::Running, ..self }
+        let phase = if self.phase.is_end() { Phase::Running } else { self.phase };
+        State { tickets, iteration: 0, phase, ..self }
     }
 
     /// Whether another loop has to go on with it.
@@ -336,7 +338,7 @@ mod tests {
     fn what_was_cut_off_goes_on_and_what_ended_leaves_only_the_unfinished() {
         for phase in [Phase::Running, Phase::Stopping, Phase::Interrupted, Phase::Failed] {
             let state = State { phase, ..sample() };
-            assert_eq!(state.clone().into_next(false), State { phase: Phase::Running, ..state });
+            assert_eq!(state.clone().into_next(false), state);
         }
         for (phase, fresh) in [(Phase::Complete, false), (Phase::Exhausted, false), (Phase::Running, true)] {
             let state = State { phase, ..sample() };

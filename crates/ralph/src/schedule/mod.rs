@@ -108,6 +108,8 @@ pub struct Scheduler {
     refused: BTreeSet<String>,
     /// Whether the only ticket was taken on.
     only_taken: bool,
+    /// Tickets whose sessions the last loop was stopping: nobody else did.
+    stopped: BTreeSet<Ticket>,
     /// How often the loop was told to stop.
     interrupts: u32,
     failure: Option<String>,
@@ -116,8 +118,14 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Goes on with `state`.
-    pub fn new(rules: Rules, state: State) -> Scheduler {
+    pub fn new(rules: Rules, mut state: State) -> Scheduler {
+        let was_stopping = matches!(state.phase, Phase::Stopping | Phase::Interrupted);
+        let running =
+            state.tickets.iter().filter(|(_, progress)| matches!(progress.stage, Stage::Running { .. }));
+        let stopped = running.filter(|_| was_stopping).map(|(ticket, _)| ticket.clone()).collect();
+        state.phase = Phase::Running;
         Scheduler {
+            stopped,
             rules,
             state,
             notices: Vec::new(),

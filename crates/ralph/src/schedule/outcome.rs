@@ -182,6 +182,7 @@ impl Scheduler {
             Ending::Unknown(why) => format!("nobody can tell: {why}"),
         };
         let success = *ending == Ending::Succeeded;
+        let stopped_before = self.stopped.remove(ticket);
         self.notices.push(Notice::Ended { ticket: ticket.clone(), session, how: how.clone(), success });
         let then = match ending {
             Ending::Succeeded => {
@@ -189,7 +190,7 @@ impl Scheduler {
                 return;
             }
             Ending::Failed(_) | Ending::TimedOut => self.count_failure(ticket, how),
-            Ending::Stopped if self.interrupts == 0 => {
+            Ending::Stopped if self.interrupts == 0 && !stopped_before => {
                 Then::SetAside { why: "its session was stopped".to_owned() }
             }
             Ending::Stopped | Ending::Interrupted => self.count_interruption(ticket),

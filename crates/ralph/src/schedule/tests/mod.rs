@@ -320,6 +320,11 @@ fn told_twice_it_kills_and_leaves_at_once() {
     assert_eq!(scheduler.handle(Event::Interrupt, at(3)), [kill]);
     assert_eq!(scheduler.handle(Event::Killed, at(4)), [Action::Finish]);
     assert_eq!(scheduler.state.phase, Phase::Interrupted);
+    // The next one finds what it did not wait for, and holds nothing against it.
+    let (mut next, actions) = go_on(rules(), scheduler.state.into_next(false));
+    assert_eq!(actions, [Action::Find { ticket: ticket("T-1"), serial: 1 }]);
+    next.handle(ended("T-1", Ending::Stopped), at(LATER));
+    assert_eq!(next.handle(cleared("T-1"), at(LATER)), [start("T-1", 2, 1)]);
 }
 
 #[test]
