@@ -8,6 +8,7 @@ use sexton_core::recover::RecoverError;
 use sexton_core::session::FindError;
 use sexton_core::{ProbeError, StoreError, WorktreeError};
 use sexton_embed::HouseError;
+pub use sexton_embed::chain;
 use sexton_ralph::{GitError, RalphError, SettingsError};
 use sexton_supervise::{StartError, StopError};
 
@@ -83,22 +84,6 @@ impl Failure {
     fn of(exit: Exit, error: &dyn Error, hint: Option<&str>) -> Failure {
         Failure { exit, message: chain(error), hint: hint.map(str::to_owned) }
     }
-}
-
-/// An error and its causes on one line.
-pub fn chain(error: &dyn Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        // A cause that its error quotes already is not said twice.
-        if !message.ends_with(&text) {
-            message.push_str(": ");
-            message.push_str(text.trim_end());
-        }
-        cause = error.source();
-    }
-    message.replace('\n', " ")
 }
 
 impl From<HouseError> for Failure {

@@ -11,6 +11,7 @@ mod lock;
 mod mark;
 mod replace;
 mod sync;
+mod uuid;
 
 pub use lock::FileLock;
 pub use mark::{FileStamp, Mark, MarkFile};
@@ -19,3 +20,4 @@ pub use replace::{
     sync_parent,
 };
 pub use sync::{sync_all, sync_data};
+pub use uuid::random_uuid;

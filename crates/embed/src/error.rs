@@ -1,5 +1,6 @@
 //! What can go wrong in a house: what each part says, and what only the whole can say.
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -89,4 +90,20 @@ impl HouseError {
         let action = action.into();
         move |source| HouseError::Io { action, source }
     }
+}
+
+/// An error and its causes on one line.
+pub fn chain(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // A cause that its error quotes already is not said twice.
+        if !message.ends_with(&text) {
+            message.push_str(": ");
+            message.push_str(text.trim_end());
+        }
+        cause = error.source();
+    }
+    message.replace('\n', " ")
 }

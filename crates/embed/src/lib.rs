@@ -36,7 +36,7 @@ mod state_dir;
 mod stop;
 
 pub use ending::{overlay_exits, watch_session};
-pub use error::HouseError;
+pub use error::{HouseError, chain};
 pub use host::this_host;
 pub use house::House;
 pub use labels::Labels;

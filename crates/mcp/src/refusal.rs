@@ -1,10 +1,8 @@
 //! What an agent hears when something was not done: what failed, and what it could do instead.
 
-use std::error::Error;
-
 use sexton_core::StoreError;
 use sexton_core::session::FindError;
-use sexton_embed::HouseError;
+use sexton_embed::{HouseError, chain};
 use sexton_supervise::{StartError, StopError};
 
 /// Something that was not done.
@@ -79,20 +77,4 @@ fn about_store(error: &StoreError) -> &'static str {
         }
         _ => "try again; if it stays, tell the user to run `sexton doctor`",
     }
-}
-
-/// An error and its causes on one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        // A cause that its error quotes already is not said twice.
-        if !message.ends_with(&text) {
-            message.push_str(": ");
-            message.push_str(text.trim_end());
-        }
-        cause = error.source();
-    }
-    message.replace('\n', " ")
 }

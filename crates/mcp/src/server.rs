@@ -10,11 +10,11 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
-use sexton_embed::House;
+use sexton_embed::{House, chain};
 
 use crate::call::Call;
 use crate::keeper::{Keeper, stop_owned};
-use crate::refusal::{Refusal, chain};
+use crate::refusal::Refusal;
 use crate::rights::Rights;
 use crate::{resources, tools};
 

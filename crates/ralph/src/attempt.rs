@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use sexton_core::session::ExitReason;
 use sexton_core::worktree::Begun;
 use sexton_core::{OsText, Query, Session, SessionId, Status, WorktreeError};
-use sexton_embed::{HouseError, Labels, NotStarted, OwnerWish, Request, Running, Wish};
+use sexton_embed::{HouseError, Labels, NotStarted, OwnerWish, Request, Running, Wish, chain};
 use sexton_supervise::StartError;
 
-use crate::error::{RalphError, chain};
+use crate::error::RalphError;
 use crate::executor::Executor;
 use crate::logs::Logs;
 use crate::schedule::{Ending, Event, Fault};

@@ -94,17 +94,3 @@ impl RalphError {
         move |source| RalphError::Io { action, source }
     }
 }
-
-/// An error with everything that is behind it, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let more = cause.to_string();
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = cause.source();
-    }
-    text.replace('\n', " ")
-}

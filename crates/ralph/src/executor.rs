@@ -9,9 +9,9 @@ use sexton_core::recover::{Policy, Silent};
 use sexton_core::store::LockName;
 use sexton_core::worktree::Plot;
 use sexton_core::{Session, SessionId, StoreError};
-use sexton_embed::{House, HouseError, remove_worktree, stop_policy};
+use sexton_embed::{House, HouseError, chain, remove_worktree, stop_policy};
 
-use crate::error::{RalphError, chain};
+use crate::error::RalphError;
 use crate::mainline::Mainline;
 use crate::notice::Notice;
 use crate::schedule::{Action, Asked, Event, MergeOutcome, Sealed};

@@ -45,7 +45,6 @@ mod salvage;
 mod snapshot;
 mod store;
 mod summary;
-mod uuid;
 mod writer;
 
 use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};

@@ -9,8 +9,8 @@ use crate::journal::{Journal, io_error};
 use crate::quarantine::Quarantine;
 use crate::snapshot::Snapshot;
 use crate::store::JsonStore;
-use crate::uuid;
 use crate::writer::Writer;
+use sexton_durable::random_uuid;
 
 /// Every record of a journal, each read to its last byte.
 pub(crate) struct Reading<'j> {
@@ -85,7 +85,7 @@ pub(crate) fn repair(store: &JsonStore, now: Time) -> Result<RepairReport, Store
     }
     let records = reading.records.into_iter().map(|(_, entry, document)| (entry.seq, document)).collect();
     let snapshot = Snapshot {
-        store: journal.contents().uuid().map_or_else(uuid::random, str::to_owned),
+        store: journal.contents().uuid().map_or_else(random_uuid, str::to_owned),
         seq: next_seq(&journal),
         records,
         counters: journal.contents().image.index.counters().clone(),

@@ -8,14 +8,13 @@ use std::sync::MutexGuard;
 
 use sexton_core::StoreError;
 use sexton_core::store::{Committed, Durability};
-use sexton_durable::{FileLock, Mark, MarkFile, remove_leftovers, replace_file, sync_data};
+use sexton_durable::{FileLock, Mark, MarkFile, random_uuid, remove_leftovers, replace_file, sync_data};
 
 use crate::health::Health;
 use crate::journal::{Journal, io_error, lock_path};
 use crate::quarantine::Quarantine;
 use crate::snapshot::Snapshot;
 use crate::store::JsonStore;
-use crate::uuid;
 
 /// A journal smaller than this is never worth rewriting.
 const COMPACT_FROM: u64 = 1 << 20;
@@ -56,7 +55,7 @@ impl<'s> Writer<'s> {
         require_writable(&journal)?;
         if journal.contents().health == Health::Absent {
             drop(journal);
-            return self.replace(&Snapshot::empty(uuid::random()));
+            return self.replace(&Snapshot::empty(random_uuid()));
         }
         let marked = journal.load_mark().map(|mark| mark.sequence);
         let settled = marked.is_some_and(|marked| marked >= journal.contents().image.seq);

@@ -32,7 +32,6 @@ mod record;
 mod repair;
 mod sidecar;
 mod store;
-mod uuid;
 mod view;
 mod witness;
 mod words;

@@ -14,7 +14,7 @@ use sexton_core::store::Damage;
 use sexton_durable::{create_private_dir, replace_file, sync_parent};
 
 use crate::dir::{Content, Root, io_error, make_dir, read_file, require_dir};
-use crate::uuid;
+use sexton_durable::random_uuid;
 
 /// The directory.
 pub(crate) const NAME: &str = ".sexton";
@@ -59,7 +59,7 @@ impl Meta {
     pub(crate) fn make(root: &Path) -> Result<(), StoreError> {
         make_dirs(root)?;
         let path = path_of(root, META);
-        let name = uuid::random();
+        let name = random_uuid();
         let temporary = path_of(root, &format!(".{META}.{name}"));
         let text = format!("{}\n", json!(Meta { format: FORMAT, store: Some(name) }));
         let make = || {

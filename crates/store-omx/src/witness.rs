@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sexton_core::plugin::{AUTO, Registry};
 use sexton_core::{Liveness, ProcessIdentity, ProcessProbe};
 
-use crate::uuid;
+use sexton_durable::random_uuid;
 
 /// What we write into a lock, so that whoever finds it can tell whether we are still there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl Witness {
     pub(crate) fn new_owner(&self) -> Owner {
         let me = process::id();
         let identity = self.probe.as_ref().and_then(|probe| block_on(probe.identify(me)).ok());
-        Owner { token: uuid::random(), process: identity.unwrap_or_else(|| ProcessIdentity::of_pid(me)) }
+        Owner { token: random_uuid(), process: identity.unwrap_or_else(|| ProcessIdentity::of_pid(me)) }
     }
 
     /// Whether the process that `identity` speaks of is proved to be gone.

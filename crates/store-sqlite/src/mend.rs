@@ -11,13 +11,14 @@ use crate::broken::Broken;
 use crate::commit::require_meta;
 use crate::fault::Fault;
 use crate::files::Files;
-use crate::meta::{Meta, Tally, new_store_id};
+use crate::meta::{Meta, Tally};
 use crate::read::load_rows;
 use crate::rebuild::{self, Content};
 use crate::rows::Row;
 use crate::store::SqliteStore;
 use crate::view::{View, examine_deeply};
 use crate::write::{LOG_PAGES, write};
+use sexton_durable::random_uuid;
 
 /// Sets the damaged files aside and goes on with what can be read. Does nothing to a sound store.
 pub(crate) fn repair(store: &SqliteStore, now: Time) -> Result<RepairReport, StoreError> {
@@ -103,7 +104,7 @@ fn merge<'a>(present: impl Iterator<Item = &'a Row>, backup: &[Row], revision: u
 /// has a number that none ever had.
 fn content(broken: &Broken, rows: Vec<Row>) -> Content {
     Content {
-        store: broken.store.clone().unwrap_or_else(new_store_id),
+        store: broken.store.clone().unwrap_or_else(random_uuid),
         seq: broken.seq + 1,
         rows,
         counters: broken.salvage.counters.clone(),

@@ -104,20 +104,6 @@ impl Meta {
     }
 }
 
-/// A new identifier for a store: a random UUID.
-///
-/// # Panics
-/// Where the operating system has no randomness to give, which no supported one does.
-pub(crate) fn new_store_id() -> String {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-    // Version 4, variant 1: random.
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,13 +119,5 @@ mod tests {
         tally.take("failed");
         assert_eq!(tally, Tally([("running".to_owned(), 1)].into()));
         assert_eq!((tally.of(None), tally.of(Some(&[Status::Failed]))), (1, 0));
-    }
-
-    #[test]
-    fn an_identifier_is_a_random_uuid() {
-        let (one, two) = (new_store_id(), new_store_id());
-        assert_ne!(one, two);
-        assert_eq!(one.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-        assert_eq!(one.as_bytes()[14], b'4');
     }
 }

@@ -13,8 +13,8 @@ use crate::fault::Fault;
 use crate::files::{Files, WriterLock};
 use crate::health::{self, Purpose, Sound, Verdict};
 use crate::live::Live;
-use crate::meta::new_store_id;
 use crate::rebuild::{self, Content};
+use sexton_durable::random_uuid;
 
 /// What a handle knows of its file.
 #[derive(Clone)]
@@ -72,7 +72,7 @@ impl View {
         let verdict = match health::examine(files, purpose)? {
             Verdict::Absent => {
                 let (rows, counters) = Default::default();
-                rebuild::create(lock, files, &Content { store: new_store_id(), seq: 0, rows, counters })?;
+                rebuild::create(lock, files, &Content { store: random_uuid(), seq: 0, rows, counters })?;
                 health::examine(files, purpose)?
             }
             found => found,

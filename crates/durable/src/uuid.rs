@@ -1,14 +1,26 @@
-//! A random identifier for a store (RFC 9562, version 4).
+//! Random identifiers (RFC 9562, version 4): of stores, and of whoever writes to them.
 
 /// A new identifier.
 ///
 /// # Panics
 /// Where the operating system has no randomness to give, which no supported one does.
-pub(crate) fn random() -> String {
+pub fn random_uuid() -> String {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(<[String]>::concat).join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_identifier_has_the_usual_form_and_is_new_each_time() {
+        let (one, other) = (super::random_uuid(), super::random_uuid());
+        assert_ne!(one, other);
+        let lengths: Vec<_> = one.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12]);
+        assert_eq!(&one[14..15], "4");
+    }
 }
