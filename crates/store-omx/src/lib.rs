@@ -4,8 +4,8 @@
 //! # What a record is
 //! `sessions/<id>/ralph-state.json` is the loop of the session `<id>`. A session that has a directory and no
 //! such file is a record without a loop: it is loaded, not listed, and replacing it makes its loop. What each
-//! member of the file is in a record says [`words`]; every other member is in `loop.extra`, and a member that
-//! is not changed keeps its bytes. The status follows from what the file says, in [`words::status_of`].
+//! member of the file is in a record says `words`; every other member is in `loop.extra`, and a member that
+//! is not changed keeps its bytes. The status follows from what the file says, in `words::status_of`.
 //!
 //! # What damage means
 //! Each session has a file of its own; one that cannot be parsed concerns nobody else. So it is reported,
@@ -14,7 +14,7 @@
 //!
 //! # What a write is
 //! A kernel lock of ours, then their lock directory; then the file is replaced at once, and several behind an
-//! intent ([`intent`]). A revision is a digest of the text.
+//! intent (`intent`). A revision is a digest of the text.
 //!
 //! Architecture invariant: nothing outside `sessions/*/ralph-state.json`, their lock and `.sexton/` is ever
 //! written, and no symbolic link is followed.

@@ -391,7 +391,7 @@ settings! {
         key: "ralph.logs",
         env: None,
         needs_trust: true,
-        summary: "Where that is kept; `auto` is <state-dir>/ralph/<repo>-<hash>/logs.",
+        summary: "Where that is kept; `auto` is `<state-dir>/ralph/<repo>-<hash>/logs`.",
         default: |_, _| Ok(OrAuto(None)),
     }
     ralph_promise: OrOff<String> {

@@ -229,6 +229,12 @@ fn prepare_recover(yard: &Yard) -> Vec<String> {
 
 fn outcome_of_recover(yard: &Yard) -> Value {
     let repository = Repository::of_work_dir(yard);
+    // Said by itself, not by comparison: a program that always loses the work would always end the same.
+    let saved = repository.rescues().into_iter();
+    let mut saved: Vec<_> =
+        saved.map(|id| repository.git(&["show", &format!("refs/sexton/rescue/{id}:new")])).collect();
+    saved.sort();
+    assert_eq!(saved, ["0", "1", "2"], "the work of a session is nowhere");
     let trees = repository.git(&["for-each-ref", "--format=%(refname) %(tree)"]);
     json!({"records": records(yard), "trees": trees, "worktrees": repository.worktrees().len()})
 }

@@ -2,7 +2,7 @@
 //! same events at the same times make the same decisions.
 //!
 //! A ticket goes through [`Stage`]s, and each stage that is not final has one action that brings it further:
-//! [`Scheduler::advance`] issues it wherever it is not under way. So a loop that takes over another's state has
+//! `Scheduler::advance` issues it wherever it is not under way. So a loop that takes over another's state has
 //! nothing to replay: it issues what is missing.
 
 mod event;
