@@ -7,7 +7,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use support::mcp::structure;
@@ -19,7 +19,7 @@ const TOKEN: &str = "a-token-that-nobody-guesses";
 struct Http {
     child: Child,
     authority: String,
-    said: Arc<Mutex<String>>,
+    said: Option<JoinHandle<String>>,
 }
 
 impl Http {
@@ -42,14 +42,11 @@ impl Http {
                 break address.to_owned();
             }
         };
-        let said = Arc::new(Mutex::new(begun));
-        let more = Arc::clone(&said);
-        std::thread::spawn(move || {
-            let mut rest = String::new();
-            let _ = stderr.read_to_string(&mut rest);
-            more.lock().unwrap().push_str(&rest);
+        let said = std::thread::spawn(move || {
+            stderr.read_to_string(&mut begun).unwrap();
+            begun
         });
-        Http { child, authority, said }
+        Http { child, authority, said: Some(said) }
     }
 
     fn pid(&self) -> u64 {
@@ -129,8 +126,7 @@ impl Http {
         let mut stdout = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
         assert!(self.child.wait().unwrap().success());
-        let said = self.said.lock().unwrap().clone();
-        stdout + &said
+        stdout + &self.said.take().unwrap().join().unwrap()
     }
 }
 

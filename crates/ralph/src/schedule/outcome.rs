@@ -294,6 +294,10 @@ impl Scheduler {
     }
 
     fn take_interrupt(&mut self) -> Vec<Action> {
+        // How it ended is said already.
+        if self.finished {
+            return Vec::new();
+        }
         self.interrupts += 1;
         self.state.phase = Phase::Stopping;
         let running =

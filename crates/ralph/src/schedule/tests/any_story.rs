@@ -232,7 +232,9 @@ proptest! {
             }
         }
         if world.scheduler.state.phase != Phase::Failed {
-            let undone = world.scheduler.state.tickets.values().filter(|progress| !progress.stage.is_final());
+            // A merge that its user's changes were in the way of to the last waits for the next loop.
+            let rests = |stage: &Stage| stage.is_final() || stage.is_deferred();
+            let undone = world.scheduler.state.tickets.values().filter(|progress| !rests(&progress.stage));
             prop_assert_eq!(undone.count(), 0, "left in peace, every ticket comes to rest");
         }
     }

@@ -373,3 +373,14 @@ fn one_ticket_that_was_named_is_all_there_is() {
     let (_, actions) = go_on(only, cut_off);
     assert!(matches!(&actions[..], [Action::Seal { .. }]), "{actions:?}");
 }
+
+#[test]
+fn an_interrupt_that_comes_too_late_does_not_change_how_the_loop_ended() {
+    let (mut scheduler, _) = begin(rules());
+    assert_eq!(scheduler.handle(asked(&[]), at(1)), [Action::Finish]);
+    let phase = scheduler.state.phase;
+    scheduler.take_notices();
+    assert_eq!(scheduler.handle(Event::Interrupt, at(2)), []);
+    assert_eq!(scheduler.state.phase, phase);
+    assert!(scheduler.take_notices().is_empty());
+}
