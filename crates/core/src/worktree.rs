@@ -9,16 +9,15 @@ use crate::{OsText, ProcessProbe, Session, SessionId, Time};
 /// Makes and removes git worktrees, and never loses what was in one.
 ///
 /// # Contract
-/// - **Rescue before removal.** [`remove`](WorktreeCleaner::remove) takes the [`Rescued`] that
-///   [`rescue`](WorktreeCleaner::rescue) returned; there is no other way to get one. Everything that exists
-///   nowhere else is durable before `rescue` returns.
+/// - **Rescue before removal.** The only way to remove a worktree is [`clear`](WorktreeCleaner::clear), which
+///   makes everything durable that exists nowhere else before it gives anything up. Where the rescue fails, the
+///   worktree is in its place.
 /// - **Nothing outside the yard.** Only a path directly inside [`Plot::root`] that carries this session's
 ///   mark is removed; no symlink is followed out of it and no mount point crossed.
-/// - **Nothing slips in between.** `remove` compares the worktree with its rescue once nobody can reach it
-///   by its name any more. What was written since the rescue makes it [`Removal::Changed`], and it is back
-///   in its place; [`clear`] rescues it again.
-/// - **Never under a living process.** `remove` asks the probe before it moves the worktree and again
-///   after; if somebody came in, it is moved back and kept.
+/// - **Nothing slips in between.** What `clear` removes, it rescues when nobody can reach it by its name any
+///   more.
+/// - **Never under a living process.** `clear` asks the probe before it moves the worktree and again
+///   after; if somebody came in, it is moved back and kept, and rescued all the same.
 /// - **By state, not by steps.** Every call looks at what is there and does what is missing, so that one
 ///   cut off anywhere can simply be made again.
 /// - **Concurrency.** Two callers with the same plot do the work once; neither sees an error for it.
@@ -60,14 +59,11 @@ pub trait WorktreeCleaner: Send + Sync {
     /// changes nothing. Where the worktree is gone, what an earlier rescue saved is the answer.
     async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError>;
 
-    /// Removes a worktree that was rescued and that nobody is in. Its name is free at once; its files lie
-    /// in the yard's trash until [`sweep`](WorktreeCleaner::sweep). Says so where it is gone already.
-    async fn remove(
-        &self,
-        plot: &Plot,
-        rescued: &Rescued,
-        probe: &dyn ProcessProbe,
-    ) -> Result<Removal, WorktreeError>;
+    /// Rescues a worktree, and removes it where nobody is in it and nothing else speaks against it. Its name
+    /// is free at once; its files lie in the yard's trash until [`sweep`](WorktreeCleaner::sweep). Says so
+    /// where it is gone already.
+    async fn clear(&self, plot: &Plot, probe: &dyn ProcessProbe, now: Time)
+    -> Result<Cleared, WorktreeError>;
 
     /// Deletes what lies in the yard's trash and nobody is in, also what a killed run left there. Returns
     /// how many worktrees that were; a yard that does not exist has none.
@@ -185,7 +181,7 @@ pub enum Inspection {
     Foreign(String),
 }
 
-/// Proof that a worktree's content is safe. Only [`WorktreeCleaner::rescue`] makes one.
+/// Says that a worktree's content is safe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rescued {
     /// The ref and commit that hold it; `None` where there was nothing that exists nowhere else.
@@ -285,8 +281,6 @@ pub enum Removal {
     AlreadyGone,
     /// It stays, because of this.
     Kept(String),
-    /// It stays, because it holds something that its rescue does not: that was written after it.
-    Changed,
 }
 
 /// What became of a worktree that was to be rescued and removed.
@@ -296,31 +290,6 @@ pub struct Cleared {
     pub rescued: Rescued,
     /// Whether it went.
     pub removal: Result<Removal, WorktreeError>,
-}
-
-/// How often a worktree that somebody writes into between its rescue and its removal is rescued again.
-const ATTEMPTS: usize = 3;
-
-/// Saves what is at `plot` and removes it. Where something is written in between, from outside, it is saved
-/// as well; a worktree that keeps changing is kept.
-pub async fn clear(
-    cleaner: &dyn WorktreeCleaner,
-    plot: &Plot,
-    probe: &dyn ProcessProbe,
-    now: Time,
-) -> Result<Cleared, WorktreeError> {
-    let mut rescued = cleaner.rescue(plot, now).await?;
-    for _ in 1..ATTEMPTS {
-        match cleaner.remove(plot, &rescued, probe).await {
-            Ok(Removal::Changed) => rescued = cleaner.rescue(plot, now).await?,
-            removal => return Ok(Cleared { rescued, removal }),
-        }
-    }
-    let removal = match cleaner.remove(plot, &rescued, probe).await {
-        Ok(Removal::Changed) => Ok(Removal::Kept("somebody keeps writing into it".to_owned())),
-        removal => removal,
-    };
-    Ok(Cleared { rescued, removal })
 }
 
 /// What a restore gave back.

@@ -3,7 +3,7 @@
 use sexton_core::probe::Group;
 use sexton_core::session::{Recovery, WorktreeOutcome};
 use sexton_core::store::update_session;
-use sexton_core::worktree::{Inspection, Plot, Removal, clear};
+use sexton_core::worktree::{Inspection, Plot, Removal};
 use sexton_core::{ProcessProbe, Session, Store, WorktreeCleaner};
 
 use crate::error::HouseError;
@@ -41,12 +41,11 @@ pub async fn remove_worktree(
     if let Some(why) = find_living(probe, session).await {
         return Ok(kept(why));
     }
-    let cleared = clear(cleaner, plot, probe, now()).await?;
+    let cleared = cleaner.clear(plot, probe, now()).await?;
     let rescue_ref = cleared.rescued.saved.map(|rescue| rescue.reference);
     match cleared.removal? {
         Removal::Removed | Removal::AlreadyGone => {}
         Removal::Kept(why) => return Ok(Gone { rescue_ref, ..kept(why) }),
-        Removal::Changed => return Ok(Gone { rescue_ref, ..kept("somebody writes into it".to_owned()) }),
     }
     let saved = rescue_ref.clone();
     update_session(store, &session.id, move |session| {

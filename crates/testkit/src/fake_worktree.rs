@@ -1,7 +1,7 @@
 //! Worktrees in memory, and a cleaner that panics where a real one could have lost work.
 //!
-//! It may not remove what lies outside the yard, what changed since it was rescued, or what somebody is
-//! in: those are mistakes of the caller, and the test that makes one fails.
+//! It may not remove what lies outside the yard or what somebody is in: those are mistakes of the caller, and
+//! the test that makes one fails.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use sexton_core::worktree::{
-    CreatedWorktree, Inspection, Marked, PathChange, Plot, Removal, Rescue, RescueDetails, RescueEntry,
-    RescueList, Rescued, RescuedPath, RestoredWork, StartPoint,
+    Cleared, CreatedWorktree, Inspection, Marked, PathChange, Plot, Removal, Rescue, RescueDetails,
+    RescueEntry, RescueList, Rescued, RescuedPath, RestoredWork, StartPoint,
 };
 use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
 
@@ -34,8 +34,6 @@ struct Yard {
     trash: Vec<PathBuf>,
     unrescuable: BTreeMap<PathBuf, String>,
     came_in: BTreeMap<PathBuf, String>,
-    /// What somebody writes just as the worktree is to be removed.
-    written: BTreeMap<PathBuf, Files>,
 }
 
 /// What a worktree holds that its base does not.
@@ -110,13 +108,6 @@ impl FakeCleaner {
         self.yard().came_in.insert(path.to_owned(), why.to_owned());
     }
 
-    /// Lets somebody write a file just as the worktree is to be removed: another race that no caller can
-    /// prevent.
-    pub fn let_somebody_write(&self, path: &Path, file: &str, content: &str) {
-        let files = Files::from([(file.to_owned(), content.to_owned())]);
-        self.yard().written.insert(path.to_owned(), files);
-    }
-
     /// Whether there is a worktree at `path`.
     pub fn exists(&self, path: &Path) -> bool {
         self.yard().worktrees.contains_key(path)
@@ -171,21 +162,6 @@ impl Yard {
             return Ok(Some(worktree));
         }
         Err(not_ours(plot, &format!("it has the mark of session {}", worktree.plot.session)))
-    }
-
-    /// Panics where the worktree holds anything that `rescued` does not.
-    fn require_saved(&self, plot: &Plot, rescued: &Rescued) {
-        let worktree = &self.worktrees[&plot.path];
-        let path = plot.path.display();
-        let Some(rescue) = &rescued.saved else {
-            assert!(!worktree.has_work(), "{path} is removed with work in it that nobody rescued");
-            return;
-        };
-        let saved = self.rescues.get(&(plot.repo.clone(), plot.session.clone()));
-        let saved = saved.filter(|saved| saved.rescue == *rescue);
-        let saved = saved.unwrap_or_else(|| panic!("{path} is removed on the word of another rescue"));
-        let unchanged = saved.files == worktree.files && saved.own_commits == worktree.own_commits;
-        assert!(unchanged, "{path} is removed although it changed after its rescue");
     }
 }
 
@@ -293,30 +269,26 @@ impl WorktreeCleaner for FakeCleaner {
         Ok(Rescued { saved: Some(rescue) })
     }
 
-    async fn remove(
+    async fn clear(
         &self,
         plot: &Plot,
-        rescued: &Rescued,
         probe: &dyn ProcessProbe,
-    ) -> Result<Removal, WorktreeError> {
+        now: Time,
+    ) -> Result<Cleared, WorktreeError> {
+        let rescued = self.rescue(plot, now).await?;
         if self.yard().find(plot)?.is_none() {
-            return Ok(Removal::AlreadyGone);
+            return Ok(Cleared { rescued, removal: Ok(Removal::AlreadyGone) });
         }
         let occupants = probe.occupants(&plot.path).await.expect("the fake probe answers");
         assert!(occupants.is_empty(), "{} is removed under {occupants:?}", plot.path.display());
         let mut yard = self.yard();
         if let Some(why) = yard.came_in.remove(&plot.path) {
-            return Ok(Removal::Kept(why));
+            return Ok(Cleared { rescued, removal: Ok(Removal::Kept(why)) });
         }
-        if let Some(mut files) = yard.written.remove(&plot.path) {
-            yard.require(&plot.path).files.append(&mut files);
-            return Ok(Removal::Changed);
-        }
-        yard.require_saved(plot, rescued);
         yard.worktrees.remove(&plot.path);
         yard.removed.push(plot.path.clone());
         yard.trash.push(plot.path.clone());
-        Ok(Removal::Removed)
+        Ok(Cleared { rescued, removal: Ok(Removal::Removed) })
     }
 
     async fn sweep(&self, root: &Path, _: &dyn ProcessProbe) -> Result<usize, WorktreeError> {

@@ -28,7 +28,7 @@ use crate::repository;
 use crate::rescues::{self, Stored};
 use crate::restore;
 use crate::site::{self, Found, Site, Workdir};
-use crate::yard::Yard;
+use crate::yard::{self, Trash, Yard};
 
 /// Makes the worktree of `plot`, or what is missing of it.
 pub(crate) fn create(plot: &Plot, from: &StartPoint, now: Time) -> Result<CreatedWorktree, WorktreeError> {
@@ -80,6 +80,10 @@ fn begin(
 /// Without an admin entry nothing in the trash is this session's any more; a new entry must not find it.
 fn disown_trash(plot: &Plot, yard: &Yard) -> Result<(), WorktreeError> {
     let Some(trash) = yard.find_trash()? else { return Ok(()) };
+    if let Some(unsaved) = trash.find_unsaved(&plot.session)? {
+        let place = trash.path().join(unsaved);
+        return Err(cannot_create(plot, format!("what an earlier one held is still at {}", place.display())));
+    }
     trash.names_of(&plot.session)?.iter().try_for_each(|name| trash.disown(name))
 }
 
@@ -168,6 +172,10 @@ impl Making<'_> {
         match &self.site.workdir {
             // The files come under their name only when all of them are there.
             Some(Workdir { trashed: None, .. }) => {}
+            // All of them were there, and a removal was cut off that had put them out of reach.
+            Some(Workdir { trashed: Some(whole), .. }) if yard::is_unsaved(whole) => {
+                self.put_in_place(&self.yard.trash()?, whole)?;
+            }
             Some(Workdir { trashed: Some(half), .. }) => {
                 self.yard.trash()?.disown(half)?;
                 self.fill(&commit)?;
@@ -192,7 +200,12 @@ impl Making<'_> {
             let stored = rescues::require(self.repo, &plot.repo, session)?;
             restore::lay_over(self.repo, common, &stored, &path, dir.as_fd(), admin)?;
         }
-        match self.yard.bring_back(&trash, &half, self.name) {
+        self.put_in_place(&trash, &half)
+    }
+
+    fn put_in_place(&self, trash: &Trash, whole: &OsStr) -> Result<(), WorktreeError> {
+        let plot = &self.site.plot;
+        match self.yard.bring_back(trash, whole, self.name) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(cannot_create(plot, "something else has just appeared there")),
             Err(error) => Err(failed("renaming", &plot.path, error)),

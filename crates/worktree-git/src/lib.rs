@@ -8,6 +8,7 @@ mod blueprint;
 mod branch;
 mod checkout;
 mod claim;
+mod clear;
 mod create;
 mod crew;
 mod delete;
@@ -21,7 +22,6 @@ mod marked;
 mod mounts;
 mod pack;
 mod refs;
-mod remove;
 mod repository;
 mod rescue;
 mod rescues;
@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use sexton_core::plugin::{WorktreePlugin, inventory};
 use sexton_core::worktree::{
-    CreatedWorktree, Inspection, Marked, Plot, Removal, RescueDetails, RescueList, Rescued, RestoredWork,
+    Cleared, CreatedWorktree, Inspection, Marked, Plot, RescueDetails, RescueList, Rescued, RestoredWork,
     StartPoint, WorktreeOptions,
 };
 use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
@@ -111,13 +111,13 @@ impl WorktreeCleaner for GitCleaner {
         }
     }
 
-    async fn remove(
+    async fn clear(
         &self,
         plot: &Plot,
-        rescued: &Rescued,
         probe: &dyn ProcessProbe,
-    ) -> Result<Removal, WorktreeError> {
-        remove::remove(plot, rescued, probe, self.options).await
+        now: Time,
+    ) -> Result<Cleared, WorktreeError> {
+        clear::clear(plot, probe, self.options, now).await
     }
 
     async fn sweep(&self, root: &Path, probe: &dyn ProcessProbe) -> Result<usize, WorktreeError> {

@@ -37,20 +37,6 @@ pub(crate) struct Site {
     pub(crate) complete: bool,
 }
 
-impl Site {
-    /// The same worktree with its files in another place.
-    pub(crate) fn with_workdir(&self, workdir: Workdir) -> Site {
-        Site {
-            plot: self.plot.clone(),
-            workdir: Some(workdir),
-            admin: self.admin.clone(),
-            common: self.common.clone(),
-            mark: self.mark.clone(),
-            complete: self.complete,
-        }
-    }
-}
-
 /// The directory that holds a worktree's files.
 #[derive(Debug)]
 pub(crate) struct Workdir {

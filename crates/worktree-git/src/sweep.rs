@@ -34,6 +34,9 @@ pub(crate) async fn sweep(root: &Path, probe: &dyn ProcessProbe) -> Result<usize
 
 /// Whether what lies under `name` is nobody's: neither being built nor on its way out.
 fn is_over(yard: &Yard, trash: &Trash, name: &OsString) -> Result<bool, WorktreeError> {
+    if yard::is_unsaved(name) {
+        return Ok(false);
+    }
     let Some(session) = yard::find_owner(name) else { return Ok(true) };
     // Whoever works on the session may have made it just now and not yet said whose it is.
     let _lock = yard.lock(&session)?;

@@ -6,7 +6,8 @@
 //!
 //! Beside the worktrees it has two directories of its own: `.trash`, where worktrees are built and where
 //! they go, and `.locks`. What is in the trash is named `<session>.<random>`, or `.<random>` where it is
-//! nobody's any more.
+//! nobody's any more. `<session>.<random>.unsaved` is a worktree that nobody can reach and that is not rescued
+//! yet: whatever becomes of its entry, it is never deleted under that name.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -183,6 +184,19 @@ impl Trash {
         Ok(names)
     }
 
+    /// The name of what lies in it, is `session`'s and is not saved.
+    pub(crate) fn find_unsaved(&self, session: &SessionId) -> Result<Option<OsString>, WorktreeError> {
+        Ok(self.names_of(session)?.into_iter().find(|name| is_unsaved(name)))
+    }
+
+    /// Says of what lies under `name` that it is saved.
+    pub(crate) fn mark_saved(&self, name: &OsStr) -> Result<(), WorktreeError> {
+        let Some(saved) = name.as_bytes().strip_suffix(UNSAVED.as_bytes()) else { return Ok(()) };
+        let saved = OsStr::from_bytes(saved);
+        rustix::fs::renameat_with(&self.dir, name, &self.dir, saved, RenameFlags::NOREPLACE)
+            .map_err(|error| failed("renaming", &self.path.join(name), error))
+    }
+
     /// Gives what lies under `name` to nobody: the next sweep deletes it.
     pub(crate) fn disown(&self, name: &OsStr) -> Result<(), WorktreeError> {
         match rustix::fs::renameat_with(&self.dir, name, &self.dir, nobodys_name(), RenameFlags::NOREPLACE) {
@@ -206,6 +220,21 @@ impl Trash {
 /// A new name in the trash for something of `session`'s.
 pub(crate) fn name_of(session: &SessionId) -> OsString {
     format!("{session}.{}", SessionId::random()).into()
+}
+
+/// What a name ends with in the trash where the worktree is not saved.
+const UNSAVED: &str = ".unsaved";
+
+/// A new name in the trash for a worktree of `session`'s that is not saved.
+pub(crate) fn unsaved_name_of(session: &SessionId) -> OsString {
+    let mut name = name_of(session);
+    name.push(UNSAVED);
+    name
+}
+
+/// Whether a name in the trash says that what lies there is not saved.
+pub(crate) fn is_unsaved(name: &OsStr) -> bool {
+    name.as_bytes().ends_with(UNSAVED.as_bytes())
 }
 
 /// A new name in the trash for something of nobody's.

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sexton_core::probe::Occupants;
-use sexton_core::worktree::{Inspection, Plot, Removal, Rescued, clear};
+use sexton_core::worktree::{Inspection, Plot, Removal, Rescued};
 use support::{
     Ground, Stub, cleaner, inspect, names, now, picture, refusal, remove_with, require_same, rescue,
     somebody, sweep, try_create, try_remove, try_rescue, write,
@@ -71,38 +71,6 @@ fn i4_what_was_in_it_is_in_its_rescue() {
     assert_eq!(rescued_file(&ground, "s1", "README.md"), "changed");
     assert_eq!(rescued_file(&ground, "s1", "new/untracked.txt"), "untracked");
     ground.require_clean(&[]);
-}
-
-#[test]
-fn i4_a_worktree_whose_rescue_is_gone_stays() {
-    let ground = Ground::new();
-    let plot = ground.create("s1");
-    write(&plot.path.join("README.md"), "changed\n");
-    let rescued = rescue(&plot);
-    ground.git(["update-ref", "-d", "refs/sexton/rescue/s1"]);
-    let outcome = pollster::block_on(cleaner().remove(&plot, &rescued, &Stub::nobody()));
-    assert!(refusal(outcome).contains("its rescue refs/sexton/rescue/s1 is not there any more"));
-    assert_eq!(fs::read_to_string(plot.path.join("README.md")).unwrap(), "changed\n");
-}
-
-#[test]
-fn i4_a_rescue_counts_wherever_git_keeps_its_ref_and_only_as_it_was_made() {
-    let ground = Ground::new();
-    let (packed, moved) = (ground.create("s1"), ground.create("s2"));
-    for plot in [&packed, &moved] {
-        write(&plot.path.join("README.md"), "changed\n");
-    }
-    let (of_packed, of_moved) = (rescue(&packed), rescue(&moved));
-    ground.git(["update-ref", "refs/sexton/rescue/s2", "HEAD"]);
-    let outcome = pollster::block_on(cleaner().remove(&moved, &of_moved, &Stub::nobody()));
-    assert!(refusal(outcome).contains("its rescue refs/sexton/rescue/s2 is not there any more"));
-    assert_eq!(fs::read_to_string(moved.path.join("README.md")).unwrap(), "changed\n");
-
-    ground.git(["pack-refs", "--all"]);
-    assert!(!ground.repo.join(".git/refs/sexton/rescue/s1").exists());
-    let outcome = pollster::block_on(cleaner().remove(&packed, &of_packed, &Stub::nobody()));
-    assert_eq!(outcome.unwrap(), Removal::Removed);
-    assert_eq!(rescued_file(&ground, "s1", "README.md"), "changed");
 }
 
 #[test]
@@ -176,8 +144,7 @@ fn i4_two_branches_at_one_commit_are_no_reason_for_each_other_to_go() {
                 scope.spawn(move || {
                     let cleaner = cleaner();
                     both.wait();
-                    let nobody = Stub::nobody();
-                    let cleared = pollster::block_on(clear(cleaner.as_ref(), plot, &nobody, now())).unwrap();
+                    let cleared = pollster::block_on(cleaner.clear(plot, &Stub::nobody(), now())).unwrap();
                     assert_eq!(cleared.removal.unwrap(), Removal::Removed);
                 });
             }
@@ -248,12 +215,12 @@ fn i3_a_worktree_with_a_live_process_inside_is_kept() {
 }
 
 #[test]
-fn i4_what_is_written_between_the_rescue_and_the_removal_is_not_lost() {
+fn i4_what_is_written_while_a_worktree_goes_is_in_its_rescue() {
     for look in 1..=2 {
         let ground = Ground::new();
         let plot = ground.create("s1");
         write(&plot.path.join("README.md"), "first\n");
-        let rescued = rescue(&plot);
+        rescue(&plot);
         // Somebody saves a file from elsewhere, just before the move or just after it.
         let mut looks = 0;
         let probe = Stub::watching(move |directory| {
@@ -263,13 +230,69 @@ fn i4_what_is_written_between_the_rescue_and_the_removal_is_not_lost() {
             }
             Occupants::default()
         });
-        let outcome = pollster::block_on(cleaner().remove(&plot, &rescued, &probe)).unwrap();
-        assert_eq!(outcome, Removal::Changed, "look {look}");
-        assert_eq!(fs::read_to_string(plot.path.join("README.md")).unwrap(), "second\n");
-        assert_eq!(try_remove(&plot).unwrap(), Removal::Removed);
+        assert_eq!(remove_with(&plot, &probe).unwrap(), Removal::Removed, "look {look}");
         assert_eq!(rescued_file(&ground, "s1", "README.md"), "second");
         ground.require_clean(&[]);
     }
+}
+
+#[test]
+fn i4_a_worktree_that_is_kept_is_rescued_all_the_same() {
+    let ground = Ground::new();
+    let plot = ground.create("s1");
+    write(&plot.path.join("README.md"), "changed\n");
+    refusal(remove_with(&plot, &Stub::watching(|_| somebody())));
+    assert_eq!(rescued_file(&ground, "s1", "README.md"), "changed");
+    assert!(plot.path.join("README.md").exists());
+}
+
+#[test]
+fn i4_a_worktree_that_cannot_be_rescued_is_back_in_its_place() {
+    let ground = Ground::new();
+    let plot = ground.create("s1");
+    write(&plot.path.join("README.md"), "changed\n");
+    // A repository of its own, with a commit that nobody else has.
+    let nested = plot.path.join("nested");
+    ground.git(["init", "--quiet", nested.to_str().unwrap()]);
+    ground.git_in(&nested, ["commit", "--quiet", "--allow-empty", "--message", "mine"]);
+    let before = picture(&plot.path);
+    assert!(try_remove(&plot).is_err());
+    require_same(&picture(&plot.path), &before);
+    assert_eq!(ground.trash(), [""; 0]);
+    ground.require_clean(&[&plot.path]);
+}
+
+/// A worktree whose removal was cut off when it was out of reach and not saved.
+fn cut_off(ground: &Ground) -> Plot {
+    let plot = ground.create("s1");
+    write(&plot.path.join("README.md"), "changed\n");
+    fs::rename(&plot.path, ground.root.join(".trash/s1.abc.unsaved")).unwrap();
+    plot
+}
+
+#[test]
+fn i4_what_is_out_of_reach_and_not_saved_is_never_swept() {
+    let ground = Ground::new();
+    let plot = cut_off(&ground);
+    assert_eq!(sweep(&ground.root), 0);
+    assert_eq!(inspect(&plot), Inspection::Present { dirty: true, own_commits: 0 });
+    assert_eq!(try_remove(&plot).unwrap(), Removal::Removed);
+    assert_eq!(rescued_file(&ground, "s1", "README.md"), "changed");
+    assert_eq!(sweep(&ground.root), 1);
+    ground.require_clean(&[]);
+}
+
+#[test]
+fn i4_what_is_not_saved_and_was_pruned_by_git_is_put_back_for_its_user() {
+    let ground = Ground::new();
+    let plot = cut_off(&ground);
+    ground.git(["worktree", "prune"]);
+    assert_eq!(sweep(&ground.root), 0);
+    assert!(try_create(&plot).unwrap_err().to_string().contains("what an earlier one held is still at"));
+    let why = refusal(try_remove(&plot));
+    assert!(why.contains("its admin entry is gone"), "{why}");
+    assert_eq!(fs::read_to_string(plot.path.join("README.md")).unwrap(), "changed\n");
+    assert_eq!(ground.trash(), [""; 0]);
 }
 
 #[test]
@@ -457,9 +480,7 @@ fn i5_a_symlink_in_the_place_of_the_yard_is_refused() {
     symlink(&elsewhere, &ground.root).unwrap();
     let before = picture(&elsewhere);
     assert!(try_rescue(&plot).is_err());
-    let rescued = Rescued { saved: None };
-    let outcome = pollster::block_on(cleaner().remove(&plot, &rescued, &Stub::nobody()));
-    assert!(refusal(outcome).contains("opening the yard"));
+    assert!(refusal(try_remove(&plot)).contains("opening the yard"));
     assert!(pollster::block_on(cleaner().sweep(&ground.root, &Stub::nobody())).is_err());
     require_same(&picture(&elsewhere), &before);
 }

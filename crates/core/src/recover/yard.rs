@@ -12,7 +12,7 @@ use super::ground::{Ground, Phase, RecoverError};
 use super::plan::Step;
 use super::report::seconds;
 use crate::session::WorktreeOutcome;
-use crate::worktree::{self, Inspection, Plot, Removal};
+use crate::worktree::{Inspection, Plot, Removal};
 use crate::{Session, SessionId, Time, WorktreeCleaner, WorktreeError};
 
 /// What became of one worktree.
@@ -114,7 +114,7 @@ pub(super) async fn clean_plot(
     plot: &Plot,
     now: Time,
 ) -> Cleaned {
-    let cleared = match worktree::clear(cleaner, plot, ground.probe, now).await {
+    let cleared = match cleaner.clear(plot, ground.probe, now).await {
         Ok(cleared) => cleared,
         Err(error) => return refused(&error),
     };
@@ -124,7 +124,6 @@ pub(super) async fn clean_plot(
             Cleaned { outcome: Some(WorktreeOutcome::Removed), ..Cleaned::default() }
         }
         Ok(Removal::Kept(why)) => kept_for_now(&why),
-        Ok(Removal::Changed) => kept_for_now("somebody writes into it"),
         Err(error) => refused(&error),
     };
     Cleaned { rescue_ref, ..cleaned }

@@ -429,19 +429,6 @@ fn a_store_that_may_have_forgotten_sessions_has_no_strays_from_then() {
 }
 
 #[test]
-fn i4_what_is_written_while_a_worktree_is_removed_is_in_its_rescue() {
-    let machine = Machine::new();
-    let session = machine.running("busy");
-    let session = machine.with_work(session);
-    machine.kill(&[&session.process, &session.supervisor]);
-    machine.cleaner.let_somebody_write(&path("busy"), "late", "saved from elsewhere");
-    let report = machine.recover(&policy());
-    assert_eq!((report.worktrees.removed, report.failed), (1, 0));
-    let saved = machine.cleaner.find_rescued(Path::new("/src"), &session.id).unwrap();
-    assert_eq!(saved.keys().collect::<Vec<_>>(), ["late", "note"]);
-}
-
-#[test]
 fn forgetting_takes_the_users_word_but_not_over_what_is_seen_alive() {
     let machine = Machine::new();
     let session = machine.with_work(machine.running("abcd"));

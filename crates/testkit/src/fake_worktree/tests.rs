@@ -36,8 +36,8 @@ fn rescue(cleaner: &FakeCleaner, plot: &Plot) -> Rescued {
     block_on(cleaner.rescue(plot, beginning())).unwrap()
 }
 
-fn remove(cleaner: &FakeCleaner, plot: &Plot, rescued: &Rescued) -> Result<Removal, WorktreeError> {
-    block_on(cleaner.remove(plot, rescued, &FakeProbe::new()))
+fn clear(cleaner: &FakeCleaner, plot: &Plot) -> Result<Removal, WorktreeError> {
+    block_on(cleaner.clear(plot, &FakeProbe::new(), beginning()))?.removal
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn what_was_rescued_is_removed_once_and_comes_back() {
     let (cleaner, plot) = with_work();
     let rescued = rescue(&cleaner, &plot);
     assert_eq!(rescue(&cleaner, &plot), rescued, "the same content again is no new rescue");
-    assert_eq!(remove(&cleaner, &plot, &rescued).unwrap(), Removal::Removed);
-    assert_eq!(remove(&cleaner, &plot, &rescued).unwrap(), Removal::AlreadyGone);
+    assert_eq!(clear(&cleaner, &plot).unwrap(), Removal::Removed);
+    assert_eq!(clear(&cleaner, &plot).unwrap(), Removal::AlreadyGone);
     assert_eq!(rescue(&cleaner, &plot), rescued, "a rescue of what is gone is what was saved of it");
     assert_eq!(cleaner.removed(), std::slice::from_ref(&plot.path));
     assert_eq!(cleaner.trash(), std::slice::from_ref(&plot.path));
@@ -59,39 +59,21 @@ fn what_was_rescued_is_removed_once_and_comes_back() {
 }
 
 #[test]
-#[should_panic(expected = "changed after its rescue")]
-fn i4_removing_what_changed_after_its_rescue_is_a_panic() {
-    let (cleaner, plot) = with_work();
-    let rescued = rescue(&cleaner, &plot);
-    cleaner.write(&plot.path, "note", "changed");
-    _ = remove(&cleaner, &plot, &rescued);
-}
-
-#[test]
-#[should_panic(expected = "nobody rescued")]
-fn i4_removing_work_without_a_rescue_is_a_panic() {
-    let (cleaner, plot) = with_work();
-    _ = remove(&cleaner, &plot, &Rescued { saved: None });
-}
-
-#[test]
 #[should_panic(expected = "is removed under")]
 fn i3_removing_under_a_living_process_is_a_panic() {
     let (cleaner, plot) = with_work();
     let probe = FakeProbe::new();
     probe.start(FakeProcess::new().in_directory("/yard/a/src"));
-    let rescued = rescue(&cleaner, &plot);
-    _ = block_on(cleaner.remove(&plot, &rescued, &probe));
+    _ = block_on(cleaner.clear(&plot, &probe, beginning()));
 }
 
 #[test]
 fn i3_somebody_who_comes_in_at_the_last_moment_keeps_the_worktree() {
     let (cleaner, plot) = with_work();
-    let rescued = rescue(&cleaner, &plot);
     cleaner.let_somebody_in(&plot.path, "process 7 came in");
-    assert_eq!(remove(&cleaner, &plot, &rescued).unwrap(), Removal::Kept("process 7 came in".to_owned()));
+    assert_eq!(clear(&cleaner, &plot).unwrap(), Removal::Kept("process 7 came in".to_owned()));
     assert!(cleaner.exists(&plot.path));
-    assert_eq!(remove(&cleaner, &plot, &rescued).unwrap(), Removal::Removed);
+    assert_eq!(clear(&cleaner, &plot).unwrap(), Removal::Removed);
 }
 
 #[test]
@@ -100,15 +82,12 @@ fn i5_nothing_outside_the_yard_is_touched() {
     for path in ["/elsewhere/a", "/yard", "/yard/a/b", "/yard/..", "/yard/a/../../etc"] {
         let outside = Plot { path: path.into(), ..inside.clone() };
         cleaner.place(&outside, beginning());
-        let error = remove(&cleaner, &outside, &Rescued { saved: None }).unwrap_err();
+        let error = clear(&cleaner, &outside).unwrap_err();
         assert!(matches!(error, WorktreeError::NotOurs { .. }), "{path}: {error:?}");
         assert!(cleaner.exists(Path::new(path)));
     }
     let stranger = Plot { session: "b".parse().unwrap(), ..inside };
-    assert!(matches!(
-        remove(&cleaner, &stranger, &Rescued { saved: None }),
-        Err(WorktreeError::NotOurs { .. })
-    ));
+    assert!(matches!(clear(&cleaner, &stranger), Err(WorktreeError::NotOurs { .. })));
 }
 
 #[test]

@@ -14,7 +14,6 @@ mod tree;
 
 use std::sync::{Mutex, PoisonError};
 
-use git2::Oid;
 use sexton_core::worktree::{Rescued, WorktreeOptions};
 use sexton_core::{Time, WorktreeError};
 
@@ -84,26 +83,6 @@ fn attempt(site: &Site, options: WorktreeOptions, now: Time) -> Result<Option<Re
     }
     publish::point(&site.common, &site.plot.session, commit, &lock).map_err(unwritable)?;
     Ok(Some(Rescued { saved: Some(draft.shown(&site.plot.session, commit)) }))
-}
-
-/// Whether everything that a worktree holds now is in the rescue that was made of it.
-pub(crate) fn holds_all(
-    site: &Site,
-    options: WorktreeOptions,
-    rescued: &Rescued,
-) -> Result<bool, WorktreeError> {
-    if sexton_mutant::is("no_rescue") {
-        return Ok(true);
-    }
-    let subject = Subject::open(site)?;
-    let survey = Survey::take(site, &subject, options)?;
-    let Some(draft) = survey.draft(site, &subject, &mut PackWriter::rehearsal())? else { return Ok(true) };
-    let Some(saved) = &rescued.saved else { return Ok(false) };
-    let stored = Oid::from_str(&saved.commit)
-        .map_err(|error| error.message().to_owned())
-        .and_then(|commit| Stored::load(&subject.repository, commit))
-        .map_err(|why| failed("reading the rescues of", &site.common, why))?;
-    Ok(draft.is(&stored) || survey.is_less_than(&stored, &draft))
 }
 
 /// What the pack of a session's rescue is kept for.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use sexton_core::probe::Occupants;
-use sexton_core::worktree::{Plot, Rescued};
+use sexton_core::worktree::Plot;
 
 use crate::support::{Stub, cleaner, remove_with, try_create, try_remove};
 
@@ -24,8 +24,6 @@ pub enum Role {
     Remove,
     /// Rescues and removes it.
     RemoveOnly,
-    /// Removes it on the word that there was nothing to rescue.
-    RemoveRescued,
     /// Sweeps.
     Sweep,
     /// Sweeps, and mounts something in the trash after the sweep looked for mounts.
@@ -33,11 +31,10 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [(Role, &'static str); 6] = [
+    const ALL: [(Role, &'static str); 5] = [
         (Role::Create, "create"),
         (Role::Remove, "remove"),
         (Role::RemoveOnly, "remove only"),
-        (Role::RemoveRescued, "remove rescued"),
         (Role::Sweep, "sweep"),
         (Role::SweepUnderAMount, "sweep under a mount"),
     ];
@@ -72,10 +69,6 @@ fn play(role: Role, plot: &Plot) -> String {
     match role {
         Role::Create => format!("{:?}", try_create(plot)),
         Role::RemoveOnly => format!("{:?}", try_remove(plot)),
-        Role::RemoveRescued => {
-            let rescued = Rescued { saved: None };
-            format!("{:?}", pollster::block_on(cleaner().remove(plot, &rescued, &Stub::nobody())))
-        }
         Role::Remove => format!("{:?} {}", remove_with(plot, &Stub::nobody()), sweep(Stub::nobody())),
         Role::Sweep => sweep(Stub::nobody()),
         Role::SweepUnderAMount => sweep(Stub::watching(|_| {

@@ -270,8 +270,7 @@ pub fn try_remove(plot: &Plot) -> Result<Removal, WorktreeError> {
 
 /// Rescues and removes, with what `probe` sees.
 pub fn remove_with(plot: &Plot, probe: &dyn ProcessProbe) -> Result<Removal, WorktreeError> {
-    let rescued = try_rescue(plot)?;
-    pollster::block_on(cleaner().remove(plot, &rescued, probe))
+    pollster::block_on(cleaner().clear(plot, probe, now()))?.removal
 }
 
 /// Sweeps the yard, with nobody inside.
