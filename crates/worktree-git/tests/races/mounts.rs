@@ -12,6 +12,7 @@ use crate::support::{Ground, names, picture, require_same, said, sweep, try_remo
 
 pub const CASES: &[Case] = &[
     ("i5_a_worktree_with_a_mount_inside_is_kept", a_mount_inside),
+    ("i5_a_worktree_with_a_file_mounted_over_an_ignored_one_is_kept", a_mount_that_a_rescue_passes_by),
     ("i5_a_worktree_that_is_a_mount_point_is_refused", a_mount_in_its_place),
     ("i5_a_sweep_leaves_trash_with_a_mount_inside", a_mount_in_the_trash),
     ("i5_a_sweep_does_not_cross_a_mount_that_appears_under_it", a_mount_during_a_sweep),
@@ -56,6 +57,19 @@ fn a_mount_inside() {
     assert!(plot.path.join("README.md").exists());
     ground.require_clean(&[&plot.path]);
     assert_eq!(try_remove(&plot).unwrap(), Removal::Removed, "without the mount it goes");
+}
+
+fn a_mount_that_a_rescue_passes_by() {
+    let ground = Ground::new();
+    let (plot, bystander) = (ground.create("s1"), bystander(&ground));
+    write(&plot.path.join(".gitignore"), "cache/\n");
+    let target = plot.path.join("cache/mounted");
+    write(&target, "");
+    let outcome = play_under_mount(Role::RemoveOnly, &plot, &bystander.join("precious"), &target);
+    assert!(outcome.contains("Kept(\"something is mounted at "), "{outcome}");
+    assert_eq!(fs::read_to_string(bystander.join("precious")).unwrap(), "precious\n");
+    assert!(plot.path.join(".gitignore").exists());
+    ground.require_clean(&[&plot.path]);
 }
 
 fn a_mount_in_its_place() {
