@@ -17,13 +17,17 @@ fn saved(plot: &Plot) -> Rescue {
     rescue(plot).saved.expect("there was something to save")
 }
 
-/// Why a rescue was refused.
+/// Why a rescue was refused, where the worktree stands and where nobody can reach it.
 #[track_caller]
 fn refusal(plot: &Plot) -> String {
-    match try_rescue(plot) {
+    let why = |outcome: Result<(), WorktreeError>| match outcome {
         Err(WorktreeError::CannotRescue { why, .. }) => why,
         other => panic!("it was not refused: {other:?}"),
-    }
+    };
+    let in_its_place = why(try_rescue(plot).map(drop));
+    assert_eq!(why(try_remove(plot).map(drop)), in_its_place);
+    assert!(plot.path.exists());
+    in_its_place
 }
 
 /// What was left out of a session's rescue.
