@@ -12,10 +12,11 @@ use std::process::Command;
 use crate::Result;
 use crate::workspace::{self, Executable};
 
-/// The packages whose behaviour depends on who runs them.
-const PACKAGES: [&str; 4] = ["sexton-proc-linux", "sexton-proc-portable", "sexton-worktree-git", PROGRAM];
+/// The folders of the packages whose behaviour depends on who runs them.
+const PACKAGES: [&str; 4] =
+    ["crates/proc-linux", "crates/proc-portable", "crates/worktree-git", "crates/cli"];
 
-/// The package of the program itself.
+/// The program itself.
 const PROGRAM: &str = "sexton";
 
 /// Its tests that are about processes and worktrees.
@@ -47,15 +48,19 @@ pub(crate) fn run() -> Result {
             "only root can become another user; anybody else has run these tests as one already".into()
         );
     }
-    let mut arguments = vec!["test", "--no-run"];
-    arguments.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    // All of them, though few are run: for some packages alone cargo would choose other features of what they
+    // depend on, and build most of it again.
     let (tests, others): (Vec<Executable>, Vec<Executable>) =
-        workspace::build(&arguments)?.into_iter().partition(|program| program.is_test);
+        workspace::build(&["test", "--no-run", "--workspace"])?
+            .into_iter()
+            .partition(|program| program.is_test);
     let sexton = others.into_iter().find(|program| program.name == PROGRAM);
     let sexton = sexton.ok_or("cargo built no sexton")?;
     let is_whole = |test: &Executable| test.package == sexton.package;
+    let folders = PACKAGES.map(|folder| workspace::root().join(folder));
     let chosen: Vec<_> = tests
         .into_iter()
+        .filter(|test| folders.contains(&test.package))
         .filter(|test| !is_whole(test) || WHOLE_PROGRAM.contains(&test.name.as_str()))
         .collect();
     if chosen.iter().filter(|test| is_whole(test)).count() != WHOLE_PROGRAM.len() {
