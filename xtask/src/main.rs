@@ -45,8 +45,7 @@ enum Task {
     /// Check the licences, sources and versions of all dependencies with cargo-deny
     Audit,
     /// Measure, and write docs/benchmarks.md
-    #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(bench::BenchArguments),
     /// Attack every promise: kills, failing disks, power cuts, reused pids, races, damage
     Faults(faults::FaultsArguments),
     /// Build the program as it is meant to be given to people
@@ -73,7 +72,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Docs(arguments) => docs::run(&arguments),
         Task::Audit => audit::run(),
-        Task::Bench(bench) => bench::run(&bench),
+        Task::Bench(arguments) => bench::run(&arguments),
         Task::Faults(arguments) => faults::run(&arguments),
         Task::Dist => dist::run(),
     };

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::machine::first_line;
+use super::run::yard::PATH;
 use crate::Result;
 use crate::workspace::{cargo, target_dir};
 
@@ -19,6 +20,7 @@ use crate::workspace::{cargo, target_dir};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An installed pueue.
+#[derive(Clone)]
 pub(super) struct Pueue {
     bin: PathBuf,
 }
@@ -52,23 +54,32 @@ impl Pueue {
         first_line(self.bin.join("pueue"), &["--version"])
     }
 
+    /// Its daemon, with everything where `config` says.
+    pub(super) fn daemon(&self, config: &Path) -> Command {
+        self.call("pueued", config)
+    }
+
+    /// A client of that daemon.
+    pub(super) fn client(&self, config: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.call("pueue", config);
+        command.args(arguments);
+        command
+    }
+
+    /// With so small an environment that it is no burden to the tasks.
+    fn call(&self, program: &str, config: &Path) -> Command {
+        let mut command = Command::new(self.bin.join(program));
+        command.env_clear().env("PATH", PATH).arg("--config").arg(config);
+        command
+    }
+
     /// Starts a daemon that keeps its state in `directory`, and waits until it answers.
     pub(super) fn start(&self, directory: &Path) -> Result<Daemon<'_>> {
         let runtime = tempfile::tempdir()?;
-        fs::create_dir_all(directory)?;
-        let config = directory.join("pueue.yml");
-        let (state, sockets) = (directory.display(), runtime.path().display());
-        let settings = format!(
-            "shared:\n  pueue_directory: {state}\n  runtime_directory: {sockets}\n  alias_file: {state}/aliases.yml\n"
-        );
-        fs::write(&config, settings)?;
-        let process = Command::new(self.bin.join("pueued"))
-            .arg("--config")
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let config = configure(directory, runtime.path())?;
+        let quiet = Stdio::null;
+        let process =
+            self.daemon(&config).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()?;
         let state = directory.join("state.json");
         let daemon = Daemon { pueue: self, process, config, state, _runtime: runtime };
         wait_until("pueued does not answer", || {
@@ -94,8 +105,20 @@ impl Pueue {
     }
 }
 
+/// Writes settings that keep everything in `directory`, and sockets in `sockets`; gives their file.
+pub(super) fn configure(directory: &Path, sockets: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(directory)?;
+    let config = directory.join("pueue.yml");
+    let (state, sockets) = (directory.display(), sockets.display());
+    let settings = format!(
+        "shared:\n  pueue_directory: {state}\n  runtime_directory: {sockets}\n  alias_file: {state}/aliases.yml\n"
+    );
+    fs::write(&config, settings)?;
+    Ok(config)
+}
+
 /// Makes the only task of a state into `count` of them.
-fn multiply_task(state: &mut Value, count: usize) -> Result {
+pub(super) fn multiply_task(state: &mut Value, count: usize) -> Result {
     let tasks = state["tasks"].as_object_mut().ok_or("pueue's state has no tasks")?;
     let task = tasks.values().next().ok_or("pueue's state has no task")?.clone();
     for id in 0..count {
@@ -113,11 +136,9 @@ fn count_unfinished(state: &Value) -> usize {
 }
 
 impl Daemon<'_> {
-    /// A client of this daemon, with so small an environment that it is no burden to its tasks.
+    /// A client of this daemon.
     pub(super) fn client(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.pueue.bin.join("pueue"));
-        command.env_clear().env("PATH", "/usr/bin:/bin").arg("--config").arg(&self.config).args(arguments);
-        command
+        self.pueue.client(&self.config, arguments)
     }
 
     fn call(&self, arguments: &[&str]) -> Result {

@@ -11,6 +11,52 @@ const FILE: &str = "docs/benchmarks.md";
 /// What the file begins with where there is none yet.
 const HEADING: &str = "# Benchmarks\n";
 
+const README: &str = "README.md";
+
+/// Between these stands what README.md quotes, in both files.
+const QUOTE: (&str, &str) = ("<!-- quoted figures -->", "<!-- end of quoted figures -->");
+
+/// A sentence of these parts, between the marks of what README.md quotes.
+pub(super) fn quotation(parts: &[&str]) -> String {
+    let (begin, end) = QUOTE;
+    let Some((last, before)) = parts.split_last() else { return format!("{begin}\n{end}") };
+    let mut sentence = before.join("; ");
+    if !before.is_empty() {
+        sentence.push_str("; and ");
+    }
+    sentence.push_str(last);
+    format!("{begin}\nMeasured beside what people use today: {sentence}.\n{end}")
+}
+
+/// What `document` has between the marks, with them.
+fn find_quotation(document: &str) -> Option<&str> {
+    let (begin, end) = QUOTE;
+    let from = document.find(begin)?;
+    let to = document[from..].find(end)? + from + end.len();
+    Some(&document[from..to])
+}
+
+/// Copies what docs/benchmarks.md has between the marks into README.md.
+pub(super) fn quote_in_readme() -> Result {
+    let page = load(&root().join(FILE))?;
+    let quotation = find_quotation(&page).ok_or_else(|| format!("{FILE} has no `{}`", QUOTE.0))?;
+    let path = root().join(README);
+    let readme = fs::read_to_string(&path)?;
+    let stale = find_quotation(&readme).ok_or_else(|| format!("{README} has no `{}`", QUOTE.0))?;
+    Ok(fs::write(&path, readme.replace(stale, quotation))?)
+}
+
+/// A finding where README.md quotes other figures than docs/benchmarks.md has.
+pub(crate) fn find_misquotation(readme: &str, page: &str) -> Option<String> {
+    let missing = |file: &str| Some(format!("{file}: `{}` is missing", QUOTE.0));
+    match (find_quotation(readme), find_quotation(page)) {
+        (None, _) => missing(README),
+        (_, None) => missing(FILE),
+        (Some(quoted), Some(measured)) if quoted == measured => None,
+        _ => Some(format!("{README}: the quoted figures are not those of {FILE}: copy them from there")),
+    }
+}
+
 /// Prints `body`, and puts it into the file as the section `name`.
 pub(super) fn publish(name: &str, body: &str) -> Result {
     let path = root().join(FILE);
@@ -50,6 +96,18 @@ mod tests {
         let three = with_section(&two, "store", "second").unwrap();
         assert_eq!(three, two.replace("first", "second"));
         assert_eq!(with_section(&three, "store", "second").unwrap(), three);
+    }
+
+    #[test]
+    fn figures_that_are_quoted_must_be_those_of_the_page() {
+        let page = format!("# Benchmarks\n\n{}\n\nmore\n", quotation(&["a start returns after 5 ms", "none is left"]));
+        let readme = page.replace("# Benchmarks", "# Sexton").replace("more", "other");
+        assert!(page.contains("today: a start returns after 5 ms; and none is left.\n"), "{page}");
+        assert_eq!(find_misquotation(&readme, &page), None);
+        let stale = find_misquotation(&readme.replace("5 ms", "4 ms"), &page).unwrap();
+        assert!(stale.starts_with("README.md: the quoted figures are not"), "{stale}");
+        assert!(find_misquotation("# Sexton", &page).unwrap().starts_with("README.md: `<!-- quoted"));
+        assert!(find_misquotation(&readme, "").unwrap().starts_with("docs/benchmarks.md: `<!-- quoted"));
     }
 
     #[test]

@@ -96,13 +96,22 @@ fn trimmed(limit: f64) -> String {
 
 /// The rows as a Markdown table, aligned so that it reads as well without being rendered.
 pub(super) fn render(rows: &[Row]) -> String {
-    let mut lines = vec![["what", "sexton", "against", "ratio", "goal", ""].map(str::to_owned)];
-    lines.extend(rows.iter().map(Row::cells));
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 6] = std::array::from_fn(|column| width(column).max(3));
-    lines.insert(1, widths.map(|width| "-".repeat(width)));
-    let cell = |(text, width): (&String, usize)| format!(" {text:width$} |");
-    lines.iter().map(|line| format!("|{}\n", line.iter().zip(widths).map(cell).collect::<String>())).collect()
+    let mut lines = vec![["what", "sexton", "against", "ratio", "goal", ""].map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(|row| row.cells().to_vec()));
+    aligned(lines)
+}
+
+/// Lines of cells, the first of them the head, as a Markdown table.
+pub(super) fn aligned(mut lines: Vec<Vec<String>>) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(3)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    lines.insert(1, widths.iter().map(|width| "-".repeat(*width)).collect());
+    let cell = |(text, width): (&String, &usize)| format!(" {text:width$} |");
+    lines.iter().map(|line| format!("|{}\n", line.iter().zip(&widths).map(cell).collect::<String>())).collect()
 }
 
 #[cfg(test)]

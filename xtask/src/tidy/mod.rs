@@ -58,6 +58,7 @@ fn check_texts(files: &[SourceFile], exists: impl Fn(&str) -> bool) -> Vec<Strin
         }
     }
     findings.extend(readme::check(files));
+    findings.extend(readme::check_figures(files));
     findings
 }
 

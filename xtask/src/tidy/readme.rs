@@ -1,6 +1,8 @@
-//! The rule for README.md: the commands that a stranger types first are the ones that CI runs.
+//! The rules for README.md: the commands that a stranger types first are the ones that CI runs, and the figures
+//! that it quotes are those that were measured.
 
 use super::SourceFile;
+use crate::bench::report::find_misquotation;
 
 /// What CI runs.
 pub(super) const CI: &str = ".ci/run";
@@ -25,6 +27,12 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<String> {
         findings.extend(further.map(|line| format!("{path}: CI does not run `{line}`")));
     }
     findings
+}
+
+/// A finding where README.md quotes figures that docs/benchmarks.md does not have.
+pub(super) fn check_figures(files: &[SourceFile]) -> Option<String> {
+    let text = |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
+    find_misquotation(text(README), text("docs/benchmarks.md"))
 }
 
 /// The lines that call cargo, without a prompt and without a remark behind.
@@ -67,6 +75,16 @@ mod tests {
     fn a_command_that_ci_does_not_run_is_found() {
         let readme = format!("{BOTH}cargo install sexton\n");
         assert_eq!(findings(&readme, BOTH), ["README.md: CI does not run `cargo install sexton`"]);
+    }
+
+    #[test]
+    fn figures_that_are_nowhere_measured_are_found() {
+        let file = |path: &str, text: &str| SourceFile { path: path.into(), text: text.into() };
+        let quoted = "<!-- quoted figures -->\n5 ms\n<!-- end of quoted figures -->";
+        let page = |text: &str| file("docs/benchmarks.md", text);
+        assert_eq!(check_figures(&[file(README, quoted), page(quoted)]), None);
+        let stale = check_figures(&[file(README, quoted), page(&quoted.replace('5', "6"))]);
+        assert!(stale.is_some_and(|finding| finding.contains("not those of docs/benchmarks.md")));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::yard::{PATH, Yard};
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::{Timing, succeed};
+use crate::bench::processes::processor_time_of_children;
 use crate::bench::table::{Figure, Goal, Row};
 
 const ROUNDS: usize = 25;
@@ -99,16 +100,4 @@ fn write_kept(yard: &Yard) -> Result {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// What all children that were reaped so far have used, with theirs. The kernel counts in nanoseconds and
-/// shows hundredths of seconds: right on average, over many rounds.
-fn processor_time_of_children() -> Result<Duration> {
-    const TICK: Duration = Duration::from_millis(10);
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name in it")?;
-    // Fields 16 and 17; the first after the name is the third.
-    let ticks: Vec<u32> =
-        fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<std::result::Result<_, _>>()?;
-    Ok(TICK * ticks.iter().sum())
 }

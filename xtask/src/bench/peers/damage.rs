@@ -1,0 +1,164 @@
+//! What is still known when half of the state file is gone.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::Bench;
+use super::answer::{Answer, Figure, line, rank, single};
+use super::chart::Chart;
+use super::ground::Ground;
+use super::peer::Peer;
+use crate::Result;
+
+const RECORDS: usize = 100;
+
+/// How long filling may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// As much of a message as a table has room for.
+const ROOM: usize = 110;
+
+/// Words by which a tool says that something is wrong.
+const ALARMS: [&str; 7] = ["damage", "corrupt", "error", "fail", "invalid", "unexpected", "broken"];
+
+/// What was seen.
+struct Scene {
+    name: &'static str,
+    /// `None` where there is no file.
+    file: Option<String>,
+    known: usize,
+    repaired: Option<(&'static str, usize)>,
+    /// What it said of the damage.
+    said: Option<String>,
+    /// Whether the half that was left is still on the disk.
+    kept: bool,
+}
+
+pub(super) fn ask(bench: &Bench) -> Result<Answer> {
+    let journal = bench.sexton.with_journal();
+    let mut peers: Vec<&dyn Peer> = bench.peers.iter().map(|peer| &**peer).collect();
+    peers.insert(1, &journal);
+    let mut scenes = Vec::new();
+    for peer in peers {
+        scenes.push(play(peer).map_err(|error| format!("{}: {error}", peer.name()))?);
+    }
+    Ok(answer(&scenes))
+}
+
+fn play(peer: &dyn Peer) -> Result<Scene> {
+    let name = peer.name();
+    let mut keeper = peer.open(Ground::on_disk()?)?;
+    let listed = keeper.fill(RECORDS, Instant::now() + LIMIT)?;
+    if listed != RECORDS {
+        return Err(format!("it lists {listed} of {RECORDS}").into());
+    }
+    let Some(file) = keeper.close()? else {
+        return Ok(Scene { name, file: None, known: 0, repaired: None, said: None, kept: false });
+    };
+    let half = fs::metadata(&file)?.len() / 2;
+    OpenOptions::new().write(true).open(&file)?.set_len(half)?;
+    let left = fs::read(&file)?;
+    // A tool that does not come back is an answer, too.
+    let mut said = keeper.come_back().unwrap_or_else(|error| error.to_string());
+    let known = keeper.known().map(|known| known.running + known.ended);
+    if let Err(error) = &known {
+        said.push_str(&error.to_string());
+    }
+    let kept = [file.parent(), Some(keeper.ground().path())].into_iter().flatten().any(|place| holds(place, &left));
+    let shown = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let repaired = match keeper.repair()? {
+        Some(words) => Some((words, keeper.known().map_or(0, |known| known.running + known.ended))),
+        None => None,
+    };
+    let said = find_alarm(&said, &[file.clone(), keeper.ground().path().to_owned()]);
+    Ok(Scene { name, file: Some(shown), known: known.unwrap_or(0), repaired, said, kept })
+}
+
+/// Whether a file in `directory` begins with `content`.
+fn holds(directory: &Path, content: &[u8]) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.path().is_file()).any(|entry| {
+        fs::read(entry.path()).is_ok_and(|found| found.starts_with(content))
+    })
+}
+
+/// The first line in which something is wrong, without colours, without this machine's paths, and short.
+fn find_alarm(said: &str, paths: &[PathBuf]) -> Option<String> {
+    let line = said.lines().find(|line| {
+        let line = line.to_lowercase();
+        ALARMS.iter().any(|alarm| line.contains(alarm))
+    })?;
+    let mut text = String::new();
+    let mut is_code = false;
+    for character in line.chars() {
+        match character {
+            '\u{1b}' => is_code = true,
+            'm' if is_code => is_code = false,
+            _ if is_code => {}
+            '|' | '`' | '<' | '>' => text.push(' '),
+            other => text.push(other),
+        }
+    }
+    for path in paths {
+        text = text.replace(&*path.to_string_lossy(), "…");
+    }
+    let text = text.trim();
+    let short: String = text.chars().take(ROOM).collect();
+    Some(if short.len() < text.len() { format!("{short}…") } else { short })
+}
+
+fn answer(scenes: &[Scene]) -> Answer {
+    let mut lines = vec![line(["tool", "its file", "still known", "it says", "the other half"])];
+    let mut figures: Vec<(&str, Figure)> = Vec::new();
+    for scene in scenes {
+        let Some(file) = &scene.file else {
+            lines.push(line([scene.name, "has none: everything ends with its daemon", "", "", ""]));
+            figures.push((scene.name, Err("has no state file".into())));
+            continue;
+        };
+        let mut known = format!("{} of {RECORDS}", scene.known);
+        if let Some((words, after)) = scene.repaired {
+            known = format!("{known}; after {words} {after}");
+        }
+        let said = scene.said.as_deref().map_or("nothing".to_owned(), |said| format!("“{said}”"));
+        let kept = if scene.kept { "is kept" } else { "**is overwritten**" };
+        lines.push(line([scene.name, &format!("`{file}`"), &known, &said, kept]));
+        figures.push((scene.name, Ok(scene.known as f64)));
+    }
+    let show = |count: f64| format!("{count:.0}");
+    // The fewer are lost, the better.
+    let lost: Vec<(&str, Figure)> =
+        figures.iter().map(|(name, known)| (*name, known.clone().map(|known| RECORDS as f64 - known))).collect();
+    Answer {
+        slug: "damage",
+        title: "When half of the state file is gone".into(),
+        method: format!(
+            "{RECORDS} finished commands, the tool ended in its own way (pm2 after `pm2 save`), its file cut to half of its \
+             length, the tool started again. Sexton is asked with both of its own stores."
+        ),
+        lines,
+        chart: Chart {
+            title: "When half of the state file is gone".into(),
+            note: format!("records of {RECORDS} that are still known, more is better"),
+            series: Vec::new(),
+            groups: single(&figures, show),
+        },
+        verdict: rank(&format!("Lost of {RECORDS}"), &lost, show),
+        quote: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_found_and_has_neither_colours_nor_paths() {
+        let said = "all well\n\u{1b}[31m[PM2][ERROR]\u{1b}[39m Failed to read /tmp/x/dump.pm2 | 1\n";
+        let alarm = find_alarm(said, &[PathBuf::from("/tmp/x/dump.pm2")]);
+        assert_eq!(alarm.as_deref(), Some("[PM2][ERROR] Failed to read …   1"));
+        assert_eq!(find_alarm("all well", &[]), None);
+        assert!(find_alarm(&"error ".repeat(99), &[]).unwrap().ends_with('…'));
+    }
+}

@@ -1,0 +1,152 @@
+//! `cargo xtask bench peers`: Sexton against what people use today to run commands in the background.
+//!
+//! Every tool is installed by the task, has directories of its own, is used as its documentation says, and is
+//! asked the same. What a tool cannot do is said; where it is better, that is said too, from the figures.
+
+mod answer;
+mod chart;
+mod crashes;
+mod damage;
+mod ground;
+mod idle;
+mod listings;
+mod many;
+mod output;
+mod peer;
+mod pm2;
+mod pueue;
+mod sexton;
+mod spooler;
+mod starts;
+mod stopping;
+mod supervisor;
+mod tmux;
+mod trees;
+
+use std::fs;
+use std::time::Instant;
+
+use answer::Answer;
+use ground::Ground;
+use peer::{Keeper, Peer};
+
+use super::machine::describe;
+use super::worker::Worker;
+use super::{processes, report};
+use crate::workspace::{root, target_dir};
+use crate::{Result, dist, tools};
+
+/// Where the pictures lie, from the folder of the page.
+const PICTURES: &str = "benchmarks";
+
+/// Programs that others are installed with, or that are compared, and their Debian packages.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("tsp", "task-spooler"),
+    ("tmux", "tmux"),
+    ("python3", "python3-venv"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+];
+
+/// Everybody who is asked.
+struct Bench {
+    sexton: sexton::Sexton,
+    /// Sexton first.
+    peers: Vec<Box<dyn Peer>>,
+}
+
+impl Bench {
+    fn prepare() -> Result<Bench> {
+        tools::require(&PROGRAMS)?;
+        let sexton = sexton::Sexton::new(&dist::build()?, Worker::build()?)?;
+        let peers: Vec<Box<dyn Peer>> = vec![
+            Box::new(sexton.clone()),
+            Box::new(pueue::PueuePeer::require()?),
+            Box::new(spooler::Spooler::require()?),
+            Box::new(tmux::Tmux::require()?),
+            Box::new(supervisor::Supervisor::require()?),
+            Box::new(pm2::Pm2::require()?),
+        ];
+        Ok(Bench { sexton, peers })
+    }
+
+    /// Everybody at work, each on a ground of its own.
+    fn open_all(&self) -> Result<Vec<(&'static str, Box<dyn Keeper>)>> {
+        let open = |peer: &Box<dyn Peer>| Ok((peer.name(), peer.open(Ground::on_disk()?)?));
+        self.peers.iter().map(open).collect()
+    }
+}
+
+/// A question, put to everybody.
+type Question = (&'static str, fn(&Bench) -> Result<Answer>);
+
+/// All of them, in the order of the page.
+const QUESTIONS: [Question; 9] = [
+    ("starts", starts::ask),
+    ("many", many::ask),
+    ("listings", listings::ask),
+    ("output", output::ask),
+    ("stopping", stopping::ask),
+    ("trees", trees::ask),
+    ("idle", idle::ask),
+    ("crashes", crashes::ask),
+    ("damage", damage::ask),
+];
+
+/// Measures, prints, and writes docs/benchmarks.md, its pictures, and what README.md quotes. With names, only
+/// these questions are asked, and nothing is written.
+pub(super) fn run(only: &[String]) -> Result {
+    let is_known = |name: &&String| QUESTIONS.iter().any(|(known, _)| known == name);
+    if let Some(unknown) = only.iter().find(|name| !is_known(name)) {
+        let known: Vec<&str> = QUESTIONS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no question `{unknown}`; there are {}", known.join(", ")).into());
+    }
+    let bench = Bench::prepare()?;
+    let machine = describe(&target_dir())?;
+    let mut answers = Vec::new();
+    for (name, ask) in QUESTIONS {
+        if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let began = Instant::now();
+        let answer = ask(&bench).map_err(|error| format!("{name}: {error}"))?;
+        eprintln!("{name}: {:.0} s", began.elapsed().as_secs_f64());
+        answers.push(answer);
+    }
+    if !only.is_empty() {
+        answers.iter().for_each(|answer| println!("{}", answer.render(PICTURES)));
+        return Ok(());
+    }
+    let pictures = root().join("docs").join(PICTURES);
+    fs::create_dir_all(&pictures)?;
+    for answer in &answers {
+        fs::write(pictures.join(format!("{}.svg", answer.slug)), answer.chart.render())?;
+    }
+    let versions: Vec<&str> = bench.peers.iter().map(|peer| peer.version()).collect();
+    report::publish("peers", &section(&machine, &versions.join(", "), &answers))?;
+    report::quote_in_readme()
+}
+
+fn section(machine: &str, versions: &str, answers: &[Answer]) -> String {
+    let parts: Vec<String> = answers.iter().map(|answer| answer.render(PICTURES)).collect();
+    let quotes: Vec<&str> = answers.iter().filter_map(|answer| answer.quote.as_deref()).collect();
+    format!(
+        "\
+## Against what people use today
+
+{}
+
+Sexton beside the tools with which people leave commands running: pueue and task-spooler (queues), tmux (terminals that
+stay), supervisor and pm2 (daemons that keep services alive). None of them was made for agents, and each does things
+that Sexton does not: queueing, restarting, attaching a terminal, spreading load. Compared is what they have in common.
+Against git, for worktrees, see Recovery below.
+
+`cargo xtask bench peers` on {machine} {versions}. Sexton is the program of `cargo xtask dist` with its default
+settings (durable against a power cut, which nobody else is); the others have theirs, but for what a question names.
+Everybody works in directories of its own on the same disk. Times are medians of turns.
+
+{}",
+        report::quotation(&quotes),
+        parts.join("\n")
+    )
+}

@@ -1,0 +1,144 @@
+//! tmux: terminals that outlive their window, which many people use to leave agents running.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::ground::Ground;
+use super::peer::{Keeper, Known, Peer, said_by};
+use super::processes::Process;
+use crate::Result;
+use crate::bench::machine::first_line;
+use crate::bench::measure::{output_of, succeed};
+
+/// What has ended stays to be looked at, as everybody else keeps it.
+const SETTINGS: &str = "set -g remain-on-exit on\nset -g exit-empty off\n";
+
+/// An installed tmux.
+pub(super) struct Tmux {
+    version: String,
+}
+
+impl Tmux {
+    /// The one of the system.
+    pub(super) fn require() -> Result<Tmux> {
+        Ok(Tmux { version: first_line("tmux", &["-V"])? })
+    }
+}
+
+impl Peer for Tmux {
+    fn name(&self) -> &'static str {
+        "tmux"
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn open(&self, ground: Ground) -> Result<Box<dyn Keeper>> {
+        let settings = ground.write("tmux.conf", SETTINGS)?;
+        let mut server = Server { ground, settings, count: 0, process: Vec::new() };
+        server.open()?;
+        Ok(Box::new(server))
+    }
+}
+
+struct Server {
+    ground: Ground,
+    settings: PathBuf,
+    count: usize,
+    process: Vec<Process>,
+}
+
+impl Server {
+    fn tmux(&self, words: &[&str]) -> Command {
+        let mut command = self.ground.command("tmux");
+        command.env("TERM", "xterm").arg("-S").arg(self.ground.sockets().join("socket"));
+        command.arg("-f").arg(&self.settings).args(words);
+        command
+    }
+
+    fn open(&mut self) -> Result {
+        succeed(&mut self.tmux(&["start-server"]))?;
+        self.process = self.ground.processes()?;
+        Ok(())
+    }
+
+    fn panes(&self, format: &str) -> Result<String> {
+        said_by(&mut self.tmux(&["list-panes", "-a", "-F", format]))
+    }
+}
+
+/// What `list-panes` says of each pane: whether it is dead.
+fn parse_listing(text: &str) -> Known {
+    let states = text.lines().filter(|line| matches!(*line, "0" | "1"));
+    Known::count(states, |state| state == "1")
+}
+
+impl Keeper for Server {
+    fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    fn starter(&mut self, words: &[&str]) -> Result<Command> {
+        self.count += 1;
+        let name = format!("command{}", self.count);
+        let mut command = self.tmux(&["new-session", "-d", "-s", &name]);
+        command.args(words);
+        Ok(command)
+    }
+
+    fn name_of(&self, _: &str) -> String {
+        format!("command{}", self.count)
+    }
+
+    fn listing(&self) -> Command {
+        let format = "#{session_name} #{pane_pid} #{pane_dead} #{pane_dead_status} #{pane_start_command}";
+        self.tmux(&["list-panes", "-a", "-F", format])
+    }
+
+    fn known(&self) -> Result<Known> {
+        Ok(parse_listing(&self.panes("#{pane_dead}")?))
+    }
+
+    fn stop(&self, name: &str) -> Command {
+        self.tmux(&["kill-session", "-t", &format!("={name}")])
+    }
+
+    fn stop_all(&self) -> Vec<Command> {
+        vec![self.tmux(&["kill-server"])]
+    }
+
+    fn guardians(&self) -> Result<Vec<Process>> {
+        Ok(self.process.clone())
+    }
+
+    fn return_words(&self) -> &'static str {
+        "`tmux`, which starts a new server"
+    }
+
+    fn come_back(&mut self) -> Result<String> {
+        self.open()?;
+        said_by(&mut self.listing())
+    }
+
+    fn exit_code(&self, name: &str) -> Result<Option<i64>> {
+        let mut list = self.tmux(&["list-panes", "-t", &format!("={name}"), "-F", "#{pane_dead_status}"]);
+        let said = output_of(list.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap_or_default();
+        Ok(said.trim().parse().ok())
+    }
+
+    fn close(&mut self) -> Result<Option<PathBuf>> {
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_pane_has_ended_and_a_message_is_no_pane() {
+        assert_eq!(parse_listing("1\n0\n1\n"), Known { running: 1, ended: 2 });
+        assert_eq!(parse_listing("no server running on /tmp/socket\n"), Known::default());
+    }
+}
