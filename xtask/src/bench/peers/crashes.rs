@@ -42,16 +42,27 @@ pub(super) fn ask(bench: &Bench) -> Result<Answer> {
         let name = peer.name();
         let killed = if name == "sexton" { "all supervisors" } else { "its daemon" };
         let keeper = peer.open(Ground::on_disk()?)?;
-        let kill = |keeper: &dyn Keeper| {
-            for guardian in keeper.guardians()? {
-                keeper.ground().kill(&guardian)?;
-            }
-            Ok(())
-        };
-        scenes.push(play(name, killed, keeper, kill).map_err(|error| format!("{name}: {error}"))?);
+        scenes.push(play(name, killed, keeper, kill_guardians).map_err(|error| format!("{name}: {error}"))?);
     }
     scenes.insert(1, play_owner(bench)?);
     Ok(answer(&scenes))
+}
+
+/// Kills whoever watches over the commands, and waits until they are gone: one that was missed would be taken
+/// for a tool that needs none.
+fn kill_guardians(keeper: &dyn Keeper) -> Result {
+    let guardians = keeper.guardians()?;
+    if guardians.is_empty() {
+        return Err("nobody watches over the commands".into());
+    }
+    for guardian in &guardians {
+        keeper.ground().kill(guardian)?;
+    }
+    let is_gone = || {
+        let left = keeper.ground().processes()?;
+        Ok(guardians.iter().all(|guardian| left.iter().all(|process| process.pid != guardian.pid)))
+    };
+    if wait_until(Instant::now() + LIMIT, is_gone)? { Ok(()) } else { Err("a guardian does not end".into()) }
 }
 
 /// Sexton once more: its sessions belong to a process, and that is killed.
@@ -132,6 +143,7 @@ fn outcome(scene: &Scene) -> String {
         Some(CODE) => "exit code 7, right".into(),
         Some(code) => format!("exit code {code}, wrong"),
         None if is_forgotten => "forgotten".into(),
+        None if scene.alone == 0 => "ended with the others, and is recorded so".into(),
         None => "not known".into(),
     }
 }
@@ -221,5 +233,6 @@ mod tests {
         assert_eq!(known(Some(0)), "exit code 0, wrong");
         assert_eq!(known(None), "not known");
         assert_eq!(outcome(&scene(5, 5, 0, 0, 0)), "forgotten");
+        assert_eq!(outcome(&scene(0, 0, 0, 0, 6)), "ended with the others, and is recorded so");
     }
 }

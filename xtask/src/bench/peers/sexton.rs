@@ -20,6 +20,9 @@ use crate::bench::worker::Worker;
 /// as soon as others are asked about it.
 const SETTINGS: &str = "retention.ttl = \"36500d\"\nretention.keep = 100000\nowner.grace = \"1s\"\n";
 
+/// What the kernel calls a supervisor.
+const SHIM: &str = "sexton-shim";
+
 /// The program as it is given to people.
 #[derive(Clone)]
 pub(super) struct Sexton {
@@ -144,7 +147,7 @@ impl Keeper for House {
     }
 
     fn guardians(&self) -> Result<Vec<Process>> {
-        Ok(self.ground.processes()?.into_iter().filter(|process| process.name == "sexton").collect())
+        Ok(self.ground.processes()?.into_iter().filter(|process| process.name == SHIM).collect())
     }
 
     fn return_words(&self) -> &'static str {
