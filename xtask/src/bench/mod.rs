@@ -48,7 +48,8 @@ enum Bench {
 }
 
 /// Everything, in the order of the page.
-const ALL: [Bench; 5] = [Bench::Peers { questions: Vec::new() }, Bench::Store, Bench::Run, Bench::Recover, Bench::Resume];
+const ALL: [Bench; 5] =
+    [Bench::Peers { questions: Vec::new() }, Bench::Store, Bench::Run, Bench::Recover, Bench::Resume];
 
 /// Measures, prints the tables, and writes each into its section of docs/benchmarks.md.
 pub(crate) fn run(arguments: &BenchArguments) -> Result {

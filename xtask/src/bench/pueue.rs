@@ -78,8 +78,7 @@ impl Pueue {
         let runtime = tempfile::tempdir()?;
         let config = configure(directory, runtime.path())?;
         let quiet = Stdio::null;
-        let process =
-            self.daemon(&config).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()?;
+        let process = self.daemon(&config).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()?;
         let state = directory.join("state.json");
         let daemon = Daemon { pueue: self, process, config, state, _runtime: runtime };
         wait_until("pueued does not answer", || {

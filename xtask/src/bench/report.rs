@@ -100,7 +100,10 @@ mod tests {
 
     #[test]
     fn figures_that_are_quoted_must_be_those_of_the_page() {
-        let page = format!("# Benchmarks\n\n{}\n\nmore\n", quotation(&["a start returns after 5 ms", "none is left"]));
+        let page = format!(
+            "# Benchmarks\n\n{}\n\nmore\n",
+            quotation(&["a start returns after 5 ms", "none is left"])
+        );
         let readme = page.replace("# Benchmarks", "# Sexton").replace("more", "other");
         assert!(page.contains("today: a start returns after 5 ms; and none is left.\n"), "{page}");
         assert_eq!(find_misquotation(&readme, &page), None);

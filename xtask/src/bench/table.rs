@@ -111,7 +111,10 @@ pub(super) fn aligned(mut lines: Vec<Vec<String>>) -> String {
     let widths: Vec<usize> = (0..columns).map(width).collect();
     lines.insert(1, widths.iter().map(|width| "-".repeat(*width)).collect());
     let cell = |(text, width): (&String, &usize)| format!(" {text:width$} |");
-    lines.iter().map(|line| format!("|{}\n", line.iter().zip(&widths).map(cell).collect::<String>())).collect()
+    lines
+        .iter()
+        .map(|line| format!("|{}\n", line.iter().zip(&widths).map(cell).collect::<String>()))
+        .collect()
 }
 
 #[cfg(test)]

@@ -50,7 +50,8 @@ pub(super) fn cell(figure: &Figure, show: impl Fn(f64) -> String) -> String {
 
 /// One bar per tool.
 pub(super) fn single(figures: &[(&str, Figure)], show: impl Fn(f64) -> String) -> Vec<Group> {
-    let group = |(name, figure): &(&str, Figure)| Group { name: (*name).to_owned(), bars: vec![bar(figure, &show)] };
+    let group =
+        |(name, figure): &(&str, Figure)| Group { name: (*name).to_owned(), bars: vec![bar(figure, &show)] };
     figures.iter().map(group).collect()
 }
 
@@ -62,21 +63,25 @@ pub(super) fn rank(what: &str, figures: &[(&str, Figure)], show: impl Fn(f64) ->
     let (Some(first), Some(last)) = (known.first().copied(), known.last().copied()) else {
         return format!("{what}: nobody has a figure.");
     };
-    let of = |value: f64| known.iter().filter(|(_, other)| *other == value).map(|(name, _)| *name).collect::<Vec<_>>();
+    let of = |value: f64| {
+        known.iter().filter(|(_, other)| *other == value).map(|(name, _)| *name).collect::<Vec<_>>()
+    };
     let best = of(first.1);
     let mut parts = vec![format!("best {} {} ({})", verb(&best), listed(&best), show(first.1))];
     if let Some((_, own)) = known.iter().find(|(name, _)| *name == "sexton")
         && !best.contains(&"sexton")
     {
         let place = 1 + known.iter().filter(|(_, value)| value < own).count();
-        let times = if first.1 > 0.0 { format!(", {:.1} times the best", own / first.1) } else { String::new() };
+        let times =
+            if first.1 > 0.0 { format!(", {:.1} times the best", own / first.1) } else { String::new() };
         parts.push(format!("Sexton is in place {place} of {} ({}{times})", known.len(), show(*own)));
     }
     if last.1 > first.1 {
         let worst = of(last.1);
         parts.push(format!("last {} {} ({})", verb(&worst), listed(&worst), show(last.1)));
     }
-    let without = figures.iter().filter_map(|(name, figure)| Some(format!("{name} {}", figure.as_ref().err()?)));
+    let without =
+        figures.iter().filter_map(|(name, figure)| Some(format!("{name} {}", figure.as_ref().err()?)));
     parts.extend(without);
     format!("{what}: {}.", parts.join("; "))
 }
@@ -154,7 +159,10 @@ mod tests {
         assert_eq!(said, "Left: best are sexton and a (0); last is b (3).");
         let said = rank("Left", &[("sexton", Ok(4.0)), ("a", Ok(0.0)), ("b", Ok(4.0))], zero);
         assert_eq!(said, "Left: best is a (0); Sexton is in place 2 of 3 (4); last are sexton and b (4).");
-        assert_eq!(rank("Left", &[("sexton", Ok(0.0)), ("a", Ok(0.0))], zero), "Left: best are sexton and a (0).");
+        assert_eq!(
+            rank("Left", &[("sexton", Ok(0.0)), ("a", Ok(0.0))], zero),
+            "Left: best are sexton and a (0)."
+        );
     }
 
     #[test]
@@ -164,10 +172,12 @@ mod tests {
 
     #[test]
     fn a_part_of_the_page_has_picture_table_and_verdict() {
-        let chart = Chart { title: String::new(), note: String::new(), series: Vec::new(), groups: Vec::new() };
+        let chart =
+            Chart { title: String::new(), note: String::new(), series: Vec::new(), groups: Vec::new() };
         let lines = vec![line(["tool", "time"]), line(["sexton", "1 ms"])];
         let (slug, title, quote) = ("starts", "Starting".to_owned(), None);
-        let answer = Answer { slug, title, method: "How.".into(), lines, chart, verdict: "Said.".into(), quote };
+        let answer =
+            Answer { slug, title, method: "How.".into(), lines, chart, verdict: "Said.".into(), quote };
         let expected = "### Starting\n\nHow.\n\n![Starting](benchmarks/starts.svg)\n\n\
             | tool   | time |\n| ------ | ---- |\n| sexton | 1 ms |\n\nSaid.\n";
         assert_eq!(answer.render("benchmarks"), expected);
@@ -175,6 +185,9 @@ mod tests {
 
     #[test]
     fn times_have_three_digits() {
-        assert_eq!([0.00234, 0.0234, 0.234, 2.34, 23.4].map(time), ["2.34 ms", "23.4 ms", "234 ms", "2.34 s", "23.4 s"]);
+        assert_eq!(
+            [0.00234, 0.0234, 0.234, 2.34, 23.4].map(time),
+            ["2.34 ms", "23.4 ms", "234 ms", "2.34 s", "23.4 s"]
+        );
     }
 }

@@ -58,9 +58,14 @@ pub(super) struct Chart {
 
 /// How a value becomes a length.
 enum Scale {
-    Linear { most: f64 },
+    Linear {
+        most: f64,
+    },
     /// From a power of ten to another.
-    Logarithmic { low: f64, high: f64 },
+    Logarithmic {
+        low: f64,
+        high: f64,
+    },
 }
 
 impl Scale {
@@ -102,7 +107,11 @@ impl Chart {
             height - 1.0,
         );
         let logarithmic = matches!(scale, Scale::Logarithmic { .. });
-        let note = format!("{}{}", self.note, if logarithmic { "; each line is ten times the one before" } else { "" });
+        let note = format!(
+            "{}{}",
+            self.note,
+            if logarithmic { "; each line is ten times the one before" } else { "" }
+        );
         let _ = writeln!(svg, "<text class=\"faint\" x=\"{MARGIN}\" y=\"45\">{}</text>", escaped(&note));
         self.draw_legend(&mut svg);
         draw_grid(&mut svg, &scale, height - MARGIN);
@@ -225,7 +234,10 @@ mod tests {
         let svg = chart(&[("sexton", Some(2.0)), ("tmux", Some(20.0)), ("pm2", Some(200.0))]).render();
         let lengths = lengths(&svg);
         assert!((lengths[2] - 2.0 * lengths[1] + lengths[0]).abs() < 0.3, "equal steps: {lengths:?}");
-        assert!(svg.contains("ten times the one before") && svg.matches("class=\"grid\"").count() == 4, "{svg}");
+        assert!(
+            svg.contains("ten times the one before") && svg.matches("class=\"grid\"").count() == 4,
+            "{svg}"
+        );
     }
 
     #[test]

@@ -104,7 +104,9 @@ fn play(
     // Until the one that ends by itself has, and what notices by itself could.
     wait_until(Instant::now() + LIMIT, || Ok(!leaves(keeper.as_ref())?))?;
     std::thread::sleep(Duration::from_secs(2));
-    let of_before = |keeper: &dyn Keeper| Ok::<_, Box<dyn std::error::Error>>(before.intersection(&sleepers(keeper)?).count());
+    let of_before = |keeper: &dyn Keeper| {
+        Ok::<_, Box<dyn std::error::Error>>(before.intersection(&sleepers(keeper)?).count())
+    };
     let alone = of_before(keeper.as_ref())?;
     keeper.come_back()?;
     std::thread::sleep(Duration::from_secs(1));
@@ -128,7 +130,9 @@ fn words(scene: &Scene) -> String {
         (alive, 0, running) if running >= *alive => format!("{alive} run and are known to"),
         (alive, 0, 0) => format!("**{alive} run and it knows of none that does**"),
         (alive, 0, running) => format!("{alive} run, {running} are known to"),
-        (alive, copies, _) => format!("**{alive} still run, and {copies} were started a second time beside them**"),
+        (alive, copies, _) => {
+            format!("**{alive} still run, and {copies} were started a second time beside them**")
+        }
     };
     let records = match known.running + known.ended {
         0 => "every record is gone".to_owned(),
@@ -170,7 +174,8 @@ fn answer(scenes: &[Scene]) -> Answer {
     let groups: Vec<Group> = scenes.iter().map(group).collect();
     let is_bad = |group: &&Group| group.bars.iter().any(|bar| bar.value > Some(0.0));
     let bad: Vec<&str> = groups.iter().filter(is_bad).map(|group| group.name.as_str()).collect();
-    let good: Vec<&str> = groups.iter().filter(|group| !is_bad(group)).map(|group| group.name.as_str()).collect();
+    let good: Vec<&str> =
+        groups.iter().filter(|group| !is_bad(group)).map(|group| group.name.as_str()).collect();
     let list = |names: &[&str]| if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
     let codes: Vec<&str> =
         scenes.iter().filter(|scene| scene.code == Some(CODE)).map(|scene| scene.name).collect();
@@ -215,8 +220,14 @@ mod tests {
         for (scene, said) in [
             (scene(0, 0, 0, 0, 6), "they ended with it; then nothing runs; 6 of 6 records"),
             (scene(5, 5, 0, 5, 1), "all ran on; then 5 run and are known to; 6 of 6 records"),
-            (scene(5, 5, 0, 0, 0), "all ran on; then **5 run and it knows of none that does**; every record is gone"),
-            (scene(0, 0, 5, 5, 1), "they ended with it; then 5 new ones were started in their place; 6 of 6 records"),
+            (
+                scene(5, 5, 0, 0, 0),
+                "all ran on; then **5 run and it knows of none that does**; every record is gone",
+            ),
+            (
+                scene(0, 0, 5, 5, 1),
+                "they ended with it; then 5 new ones were started in their place; 6 of 6 records",
+            ),
             (
                 scene(3, 3, 5, 5, 1),
                 "3 of 5 ran on; then **3 still run, and 5 were started a second time beside them**; 6 of 6 records",

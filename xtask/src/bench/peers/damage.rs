@@ -25,13 +25,13 @@ const ALARMS: [&str; 7] = ["damage", "corrupt", "error", "fail", "invalid", "une
 /// What was seen.
 struct Scene {
     name: &'static str,
-    /// `None` where there is no file.
-    file: Option<String>,
+    /// Their names.
+    files: Vec<String>,
     known: usize,
     repaired: Option<(&'static str, usize)>,
     /// What it said of the damage.
     said: Option<String>,
-    /// Whether the half that was left is still on the disk.
+    /// Whether what was left of the files is still on the disk.
     kept: bool,
 }
 
@@ -49,38 +49,42 @@ pub(super) fn ask(bench: &Bench) -> Result<Answer> {
 fn play(peer: &dyn Peer) -> Result<Scene> {
     let name = peer.name();
     let mut keeper = peer.open(Ground::on_disk()?)?;
-    let listed = keeper.fill(RECORDS, Instant::now() + LIMIT)?;
-    if listed != RECORDS {
-        return Err(format!("it lists {listed} of {RECORDS}").into());
+    let deadline = Instant::now() + LIMIT;
+    keeper.start_many(&["true"], RECORDS, deadline)?;
+    if !keeper.settle(RECORDS, deadline)? {
+        return Err(format!("it knows {:?} of {RECORDS}", keeper.known()?).into());
     }
-    let Some(file) = keeper.close()? else {
-        return Ok(Scene { name, file: None, known: 0, repaired: None, said: None, kept: false });
+    let files = keeper.close()?;
+    let mut left = Vec::new();
+    for file in &files {
+        let half = fs::metadata(file)?.len() / 2;
+        OpenOptions::new().write(true).open(file)?.set_len(half)?;
+        left.push(fs::read(file)?);
+    }
+    let Some(place) = files.first().and_then(|file| file.parent()) else {
+        return Ok(Scene { name, files: Vec::new(), known: 0, repaired: None, said: None, kept: false });
     };
-    let half = fs::metadata(&file)?.len() / 2;
-    OpenOptions::new().write(true).open(&file)?.set_len(half)?;
-    let left = fs::read(&file)?;
     // A tool that does not come back is an answer, too.
     let mut said = keeper.come_back().unwrap_or_else(|error| error.to_string());
     let known = keeper.known().map(|known| known.running + known.ended);
     if let Err(error) = &known {
         said.push_str(&error.to_string());
     }
-    let kept = [file.parent(), Some(keeper.ground().path())].into_iter().flatten().any(|place| holds(place, &left));
-    let shown = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let repaired = match keeper.repair()? {
-        Some(words) => Some((words, keeper.known().map_or(0, |known| known.running + known.ended))),
-        None => None,
-    };
-    let said = find_alarm(&said, &[file.clone(), keeper.ground().path().to_owned()]);
-    Ok(Scene { name, file: Some(shown), known: known.unwrap_or(0), repaired, said, kept })
+    let kept = left.iter().all(|left| holds(place, left));
+    let words = keeper.repair()?;
+    let repaired = words.map(|words| (words, keeper.known().map_or(0, |known| known.running + known.ended)));
+    let said = find_alarm(&said, &[&files[..], &[place.to_owned()]].concat());
+    let shown = |file: &PathBuf| format!("`{}`", file.file_name().unwrap_or_default().to_string_lossy());
+    let files = files.iter().map(shown).collect();
+    Ok(Scene { name, files, known: known.unwrap_or(0), repaired, said, kept })
 }
 
 /// Whether a file in `directory` begins with `content`.
 fn holds(directory: &Path, content: &[u8]) -> bool {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.path().is_file()).any(|entry| {
-        fs::read(entry.path()).is_ok_and(|found| found.starts_with(content))
-    })
+    entries
+        .filter(|entry| entry.path().is_file())
+        .any(|entry| fs::read(entry.path()).is_ok_and(|found| found.starts_with(content)))
 }
 
 /// The first line in which something is wrong, without colours, without this machine's paths, and short.
@@ -109,33 +113,36 @@ fn find_alarm(said: &str, paths: &[PathBuf]) -> Option<String> {
 }
 
 fn answer(scenes: &[Scene]) -> Answer {
-    let mut lines = vec![line(["tool", "its file", "still known", "it says", "the other half"])];
+    let mut lines = vec![line(["tool", "its files", "still known", "it says", "what was left of the files"])];
     let mut figures: Vec<(&str, Figure)> = Vec::new();
     for scene in scenes {
-        let Some(file) = &scene.file else {
+        if scene.files.is_empty() {
             lines.push(line([scene.name, "has none: everything ends with its daemon", "", "", ""]));
             figures.push((scene.name, Err("has no state file".into())));
             continue;
-        };
+        }
         let mut known = format!("{} of {RECORDS}", scene.known);
         if let Some((words, after)) = scene.repaired {
             known = format!("{known}; after {words} {after}");
         }
         let said = scene.said.as_deref().map_or("nothing".to_owned(), |said| format!("“{said}”"));
-        let kept = if scene.kept { "is kept" } else { "**is overwritten**" };
-        lines.push(line([scene.name, &format!("`{file}`"), &known, &said, kept]));
+        let kept = if scene.kept { "is kept" } else { "**is gone**" };
+        lines.push(line([scene.name, &scene.files.join(", "), &known, &said, kept]));
         figures.push((scene.name, Ok(scene.known as f64)));
     }
     let show = |count: f64| format!("{count:.0}");
     // The fewer are lost, the better.
-    let lost: Vec<(&str, Figure)> =
-        figures.iter().map(|(name, known)| (*name, known.clone().map(|known| RECORDS as f64 - known))).collect();
+    let lost: Vec<(&str, Figure)> = figures
+        .iter()
+        .map(|(name, known)| (*name, known.clone().map(|known| RECORDS as f64 - known)))
+        .collect();
     Answer {
         slug: "damage",
         title: "When half of the state file is gone".into(),
         method: format!(
-            "{RECORDS} finished commands, the tool ended in its own way (pm2 after `pm2 save`), its file cut to half of its \
-             length, the tool started again. Sexton is asked with both of its own stores."
+            "{RECORDS} finished commands, the tool ended in its own way (pm2 after `pm2 save`, twice), each of its files cut to \
+             half of its length, the tool started again. Sexton is asked with both of its own stores, and its backups \
+             are not used; pm2 falls back to the save before."
         ),
         lines,
         chart: Chart {

@@ -72,8 +72,7 @@ impl Bench {
 
     /// Everybody at work, each on a ground of its own.
     fn open_all(&self) -> Result<Vec<(&'static str, Box<dyn Keeper>)>> {
-        let open = |peer: &Box<dyn Peer>| Ok((peer.name(), peer.open(Ground::on_disk()?)?));
-        self.peers.iter().map(open).collect()
+        self.peers.iter().map(|peer| Ok((peer.name(), peer.open(Ground::on_disk()?)?))).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::Result;
 const ROUNDS: usize = 3;
 
 /// What one round may take.
-const LIMIT: Duration = Duration::from_secs(45);
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// A round that takes longer than this is not taken again.
 const SLOW: Duration = Duration::from_secs(4);
@@ -24,7 +24,8 @@ const SLOW: Duration = Duration::from_secs(4);
 const PART: usize = 64 << 20;
 
 /// Writes a file of text, line by line, sixteen times.
-const WRITER: &str = "for part in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do dd if=\"$1\" bs=64K status=none; done\n";
+const WRITER: &str =
+    "for part in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do dd if=\"$1\" bs=64K status=none; done\n";
 
 /// What one round took.
 struct Cost {

@@ -122,12 +122,16 @@ pub(super) trait Keeper {
     /// How a command ended, where it can say so.
     fn exit_code(&self, name: &str) -> Result<Option<i64>>;
 
-    /// Ends it in its own way, and gives the file in which it keeps what it knows; `None` where it has none.
-    fn close(&mut self) -> Result<Option<PathBuf>>;
+    /// Ends it in its own way, and gives the files in which it keeps what it knows; none where it keeps nothing.
+    fn close(&mut self) -> Result<Vec<PathBuf>>;
 }
 
 /// Waits until `ready`; whether that came before `deadline`. It is asked once at least.
-pub(super) fn wait_until(deadline: Instant, mut ready: impl FnMut() -> Result<bool>) -> Result<bool> {
+pub(super) fn wait_until(deadline: Instant, ready: impl FnMut() -> Result<bool>) -> Result<bool> {
+    wait_often(PAUSE, deadline, ready)
+}
+
+fn wait_often(pause: Duration, deadline: Instant, mut ready: impl FnMut() -> Result<bool>) -> Result<bool> {
     loop {
         if ready()? {
             return Ok(true);
@@ -135,8 +139,18 @@ pub(super) fn wait_until(deadline: Instant, mut ready: impl FnMut() -> Result<bo
         if Instant::now() > deadline {
             return Ok(false);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
     }
+}
+
+/// Runs `command` to its end, or ends it at `deadline`; whether it succeeded.
+pub(super) fn succeeds_before(deadline: Instant, command: &mut Command) -> Result<bool> {
+    let mut child = command.spawn()?;
+    let ended = wait_often(Duration::from_micros(100), deadline, || Ok(child.try_wait()?.is_some()));
+    // Ours and not reaped before, so its number is its own; where it has ended, this does nothing.
+    let _ = child.kill();
+    let status = child.wait()?;
+    Ok(ended? && status.success())
 }
 
 /// Waits until a tool answers, which it must.
@@ -162,6 +176,15 @@ mod tests {
     fn states_are_counted_by_whether_they_are_ends() {
         let known = Known::count(["running", "finished", "queued", "finished"], |state| state == "finished");
         assert_eq!(known, Known { running: 2, ended: 2 });
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_is_ended() {
+        let soon = Instant::now() + Duration::from_millis(50);
+        assert!(!succeeds_before(soon, Command::new("sleep").arg("600")).unwrap());
+        let late = Instant::now() + Duration::from_secs(60);
+        assert!(succeeds_before(late, &mut Command::new("true")).unwrap());
+        assert!(!succeeds_before(late, &mut Command::new("false")).unwrap());
     }
 
     #[test]

@@ -122,7 +122,8 @@ impl Keeper for God {
 
     fn starter(&mut self, words: &[&str]) -> Result<Command> {
         let name = self.next_name();
-        let options = ["--name", &name, "--interpreter", "none", "--no-autorestart", "--kill-timeout", "1000"];
+        let options =
+            ["--name", &name, "--interpreter", "none", "--no-autorestart", "--kill-timeout", "1000"];
         let mut command = self.pm2(&["start", words[0]]);
         command.args(options).arg("--").args(&words[1..]);
         Ok(command)
@@ -190,10 +191,12 @@ impl Keeper for God {
         Ok(ended.and_then(|process| process["pm2_env"]["exit_code"].as_i64()))
     }
 
-    fn close(&mut self) -> Result<Option<PathBuf>> {
+    fn close(&mut self) -> Result<Vec<PathBuf>> {
+        // Who saves after each change has the save before as a copy beside the file.
+        self.prepare_return()?;
         self.prepare_return()?;
         said_by(&mut self.pm2(&["kill"]))?;
-        Ok(Some(self.home().join("dump.pm2")))
+        Ok(vec![self.home().join("dump.pm2")])
     }
 }
 

@@ -73,7 +73,8 @@ impl Queue {
         let answered = require_answer("pueued", || Ok(self.client(&["status"]).status()?.success()));
         let said = fs::read_to_string(log)?;
         answered.map_err(|error| format!("{error}: {said}"))?;
-        self.daemon = self.ground.processes()?.into_iter().filter(|process| process.name == "pueued").collect();
+        self.daemon =
+            self.ground.processes()?.into_iter().filter(|process| process.name == "pueued").collect();
         Ok(said)
     }
 
@@ -155,10 +156,10 @@ impl Keeper for Queue {
         Ok(parse_exit_code(&self.tasks()?["tasks"][name]))
     }
 
-    fn close(&mut self) -> Result<Option<PathBuf>> {
+    fn close(&mut self) -> Result<Vec<PathBuf>> {
         said_by(&mut self.client(&["shutdown"]))?;
         require_answer("the end of pueued", || Ok(self.ground.count("pueued")? == 0))?;
-        Ok(Some(self.state.clone()))
+        Ok(vec![self.state.clone()])
     }
 }
 

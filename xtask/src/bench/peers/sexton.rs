@@ -169,8 +169,10 @@ impl Keeper for House {
         Ok(record["exit"]["code"].as_i64())
     }
 
-    fn close(&mut self) -> Result<Option<PathBuf>> {
-        Ok(Some(self.file.clone()))
+    fn close(&mut self) -> Result<Vec<PathBuf>> {
+        // The newest records of a database are in its log, and may be there alone.
+        let log = self.file.with_extension("db-wal");
+        Ok([self.file.clone(), log].into_iter().filter(|file| file.exists()).collect())
     }
 }
 

@@ -129,8 +129,8 @@ impl Keeper for Spool {
         Ok(parse_exit_code(&self.list()?, name))
     }
 
-    fn close(&mut self) -> Result<Option<PathBuf>> {
-        Ok(None)
+    fn close(&mut self) -> Result<Vec<PathBuf>> {
+        Ok(Vec::new())
     }
 }
 

@@ -127,8 +127,8 @@ impl Keeper for Server {
         Ok(said.trim().parse().ok())
     }
 
-    fn close(&mut self) -> Result<Option<PathBuf>> {
-        Ok(None)
+    fn close(&mut self) -> Result<Vec<PathBuf>> {
+        Ok(Vec::new())
     }
 }
 

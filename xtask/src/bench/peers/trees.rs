@@ -84,7 +84,8 @@ fn measure(peer: &dyn Peer) -> Result<BTreeSet<String>> {
 }
 
 fn answer(left: &[(&'static str, BTreeSet<String>)]) -> Answer {
-    let figures: Vec<(&str, Figure)> = left.iter().map(|(name, left)| (*name, Ok(left.len() as f64))).collect();
+    let figures: Vec<(&str, Figure)> =
+        left.iter().map(|(name, left)| (*name, Ok(left.len() as f64))).collect();
     let head = ["tool", "left"].into_iter().chain(KINDS.iter().map(|(_, title)| *title));
     let mut lines = vec![head.map(str::to_owned).collect::<Vec<_>>()];
     for (name, left) in left {

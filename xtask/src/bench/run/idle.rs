@@ -20,7 +20,10 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
         yard.start(&["sleep", "600"])?;
     }
     let records = yard.running()?;
-    let shims = records.iter().map(|record| Ok(i32::try_from(pid_of(record, "supervisor")?)?)).collect::<Result<Vec<_>>>()?;
+    let shims = records
+        .iter()
+        .map(|record| Ok(i32::try_from(pid_of(record, "supervisor")?)?))
+        .collect::<Result<Vec<_>>>()?;
     if shims.len() != SESSIONS as usize {
         return Err(format!("{} of {SESSIONS} sessions run", shims.len()).into());
     }
