@@ -79,12 +79,15 @@ fn play(peer: &dyn Peer) -> Result<Scene> {
     Ok(Scene { name, files, known: known.unwrap_or(0), repaired, said, kept })
 }
 
-/// Whether a file in `directory` begins with `content`.
+/// Whether a file in `directory`, or below it, begins with `content`.
 fn holds(directory: &Path, content: &[u8]) -> bool {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.path().is_file())
-        .any(|entry| fs::read(entry.path()).is_ok_and(|found| found.starts_with(content)))
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.into_iter().any(|path| {
+        if path.is_dir() {
+            return holds(&path, content);
+        }
+        path.is_file() && fs::read(path).is_ok_and(|found| found.starts_with(content))
+    })
 }
 
 /// The first line in which something is wrong, without colours, without this machine's paths, and short.
@@ -117,7 +120,7 @@ fn answer(scenes: &[Scene]) -> Answer {
     let mut figures: Vec<(&str, Figure)> = Vec::new();
     for scene in scenes {
         if scene.files.is_empty() {
-            lines.push(line([scene.name, "has none: everything ends with its daemon", "", "", ""]));
+            lines.push(line([scene.name, "has none: what it knows ends with its daemon", "", "", ""]));
             figures.push((scene.name, Err("has no state file".into())));
             continue;
         }
@@ -159,6 +162,15 @@ fn answer(scenes: &[Scene]) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_is_found_below_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("kept")).unwrap();
+        fs::write(directory.path().join("kept/copy"), "the first half").unwrap();
+        assert!(holds(directory.path(), b"the first"));
+        assert!(!holds(directory.path(), b"first"));
+    }
 
     #[test]
     fn a_message_is_found_and_has_neither_colours_nor_paths() {
