@@ -25,7 +25,34 @@ pub(super) fn quotation(parts: &[&str]) -> String {
         sentence.push_str("; and ");
     }
     sentence.push_str(last);
-    format!("{begin}\nMeasured beside what people use today: {sentence}.\n{end}")
+    let sentence = wrapped(&format!("Measured beside what people use today: {sentence}."));
+    format!("{begin}\n{sentence}\n{end}")
+}
+
+/// How long a line of a page may be.
+const COLUMNS: usize = 118;
+
+/// A paragraph in lines that read without being rendered; no word between backquotes is torn apart.
+pub(super) fn wrapped(paragraph: &str) -> String {
+    let mut lines = vec![String::new()];
+    let mut unit = String::new();
+    for word in paragraph.split(' ') {
+        unit.push_str(if unit.is_empty() { "" } else { " " });
+        unit.push_str(word);
+        if !unit.matches('`').count().is_multiple_of(2) {
+            continue;
+        }
+        let last = lines.last_mut().expect("there is one from the beginning");
+        if !last.is_empty() && last.chars().count() + 1 + unit.chars().count() > COLUMNS {
+            lines.push(unit);
+        } else {
+            last.push_str(if last.is_empty() { "" } else { " " });
+            last.push_str(&unit);
+        }
+        unit = String::new();
+    }
+    lines.extend(Some(unit).filter(|unit| !unit.is_empty()));
+    lines.join("\n")
 }
 
 /// What `document` has between the marks, with them.
@@ -96,6 +123,14 @@ mod tests {
         let three = with_section(&two, "store", "second").unwrap();
         assert_eq!(three, two.replace("first", "second"));
         assert_eq!(with_section(&three, "store", "second").unwrap(), three);
+    }
+
+    #[test]
+    fn a_long_paragraph_is_wrapped_and_code_stays_whole() {
+        let text = format!("{}`a b` end", "word ".repeat(23));
+        assert_eq!(wrapped(&text), format!("{}\n`a b` end", "word ".repeat(23).trim_end()));
+        let code = format!("`{}`", "a ".repeat(99));
+        assert_eq!(wrapped(&code), code);
     }
 
     #[test]

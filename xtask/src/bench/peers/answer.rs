@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::chart::{Bar, Chart, Group};
+use crate::bench::report::wrapped;
 use crate::bench::table::aligned;
 
 /// What came of a question.
@@ -26,7 +27,8 @@ pub(super) struct Answer {
 impl Answer {
     /// It as a part of the page, which lies in the folder that the folder of pictures is in.
     pub(super) fn render(&self, pictures: &str) -> String {
-        let Answer { slug, title, method, verdict, .. } = self;
+        let Answer { slug, title, .. } = self;
+        let (method, verdict) = (wrapped(&self.method), wrapped(&self.verdict));
         let table = aligned(self.lines.clone());
         format!("### {title}\n\n{method}\n\n![{title}]({pictures}/{slug}.svg)\n\n{table}\n{verdict}\n")
     }

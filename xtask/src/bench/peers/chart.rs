@@ -127,7 +127,7 @@ impl Chart {
     fn draw_legend(&self, svg: &mut String) {
         let mut right = WIDTH - MARGIN;
         for (at, name) in self.series.iter().enumerate().rev() {
-            right -= name.chars().count() as f64 * 6.4 + 4.0;
+            right -= name.chars().count() as f64 * 6.9 + 2.0;
             let _ = writeln!(svg, "<text class=\"faint\" x=\"{right:.1}\" y=\"26\">{}</text>", escaped(name));
             right -= 15.0;
             let shade = at % SHADES;

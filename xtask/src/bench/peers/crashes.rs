@@ -32,6 +32,8 @@ struct Scene {
     /// What was started once more.
     copies: usize,
     known: Known,
+    /// What is known to run, without the one that ends by itself where it was started again.
+    watched: usize,
     /// Of the one that ended meanwhile.
     code: Option<i64>,
 }
@@ -112,22 +114,24 @@ fn play(
     std::thread::sleep(Duration::from_secs(1));
     let alive = of_before(keeper.as_ref())?;
     let copies = sleepers(keeper.as_ref())?.difference(&before).count();
+    let again = usize::from(leaves(keeper.as_ref())?);
     let (known, code) = (keeper.known()?, keeper.exit_code(&leaver).unwrap_or_default());
-    Ok(Scene { name, killed, alone, then: keeper.return_words(), alive, copies, known, code })
+    let (watched, then) = (known.running.saturating_sub(again), keeper.return_words());
+    Ok(Scene { name, killed, alone, then, alive, copies, known, watched, code })
 }
 
 /// What is true of the commands afterwards, in words.
 fn words(scene: &Scene) -> String {
-    let Scene { alone, alive, copies, known, .. } = scene;
+    let Scene { alone, alive, copies, known, watched, .. } = scene;
     let first = match alone {
         0 => "they ended with it".to_owned(),
         _ if *alone == COMMANDS => "all ran on".to_owned(),
         some => format!("{some} of {COMMANDS} ran on"),
     };
-    let then = match (alive, copies, known.running) {
+    let then = match (alive, copies, watched) {
         (0, 0, 0) => "nothing runs".to_owned(),
         (0, copies, _) if *copies > 0 => format!("{copies} new ones were started in their place"),
-        (alive, 0, running) if running >= *alive => format!("{alive} run and are known to"),
+        (alive, 0, running) if running >= alive => format!("{alive} run and are known to"),
         (alive, 0, 0) => format!("**{alive} run and it knows of none that does**"),
         (alive, 0, running) => format!("{alive} run, {running} are known to"),
         (alive, copies, _) => {
@@ -165,7 +169,7 @@ fn answer(scenes: &[Scene]) -> Answer {
     }
     let count = |value: f64| format!("{value:.0}");
     let group = |scene: &Scene| {
-        let unknown = (scene.alive + scene.copies).saturating_sub(scene.known.running);
+        let unknown = (scene.alive + scene.copies).saturating_sub(scene.watched);
         let name = if scene.killed.contains("owns") { "sexton (owner)" } else { scene.name };
         let beside = if scene.alive > 0 { scene.copies } else { 0 };
         let bars = [unknown, beside].map(|number| bar(&Ok(number as f64), count));
@@ -212,7 +216,8 @@ mod tests {
 
     fn scene(alone: usize, alive: usize, copies: usize, running: usize, ended: usize) -> Scene {
         let known = Known { running, ended };
-        Scene { name: "a", killed: "its daemon", alone, then: "", alive, copies, known, code: None }
+        let (name, killed, then, code) = ("a", "its daemon", "", None);
+        Scene { name, killed, alone, then, alive, copies, known, watched: running, code }
     }
 
     #[test]

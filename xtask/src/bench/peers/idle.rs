@@ -10,7 +10,9 @@ use super::processes::{activity, sum};
 use crate::Result;
 
 const COMMANDS: usize = 100;
-const PAUSE: Duration = Duration::from_secs(10);
+
+/// Long enough to see what a tool does twice in a minute.
+const PAUSE: Duration = Duration::from_secs(30);
 
 /// How long they may take to be started.
 const LIMIT: Duration = Duration::from_secs(60);

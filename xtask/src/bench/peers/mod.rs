@@ -140,8 +140,9 @@ stay), supervisor and pm2 (daemons that keep services alive). None of them was m
 that Sexton does not: queueing, restarting, attaching a terminal, spreading load. Compared is what they have in common.
 Against git, for worktrees, see Recovery below.
 
-`cargo xtask bench peers` on {machine} {versions}. Sexton is the program of `cargo xtask dist` with its default
-settings (durable against a power cut, which nobody else is); the others have theirs, but for what a question names.
+`cargo xtask bench peers` on {machine} {versions}.
+
+Sexton is the program of `cargo xtask dist` with its default settings (durable against a power cut, which nobody else is); the others have theirs, but for what a question names.
 Everybody works in directories of its own on the same disk. Times are medians of turns.
 
 {}",
