@@ -123,6 +123,12 @@ impl Index {
         Ok(skipped.map(|entry| index.path(entry).to_vec()).collect())
     }
 
+    /// Reads the bytes of an index without their checksum.
+    #[cfg(fuzzing)]
+    pub(super) fn parse_unsummed(body: &[u8]) -> io::Result<Index> {
+        parse_body(body, None)
+    }
+
     /// An entry's path.
     pub(crate) fn path(&self, entry: &Entry) -> &[u8] {
         &self.paths[entry.path.clone()]
@@ -251,6 +257,10 @@ fn parse(raw: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
     if checksum.iter().any(|byte| *byte != 0) && Sha1::digest(body)[..] != *checksum {
         return Err(damaged("its checksum is wrong"));
     }
+    parse_body(body, shared_in)
+}
+
+fn parse_body(body: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
     let mut reader = Reader { bytes: body };
     if reader.take(4)? != b"DIRC" {
         return Err(damaged("it does not begin like one"));
@@ -357,11 +367,12 @@ fn join_shared(split: Index, link: &[u8], directory: &Path) -> io::Result<Index>
     }
     let raw = fs::read(directory.join(format!("sharedindex.{base}")))?;
     let mut joined = parse(&raw, None)?;
+    let count = joined.entries.len();
     let (deleted, replaced) = match reader.bytes {
         [] => (Bitmap::default(), Bitmap::default()),
         bitmaps => {
-            let (deleted, rest) = Bitmap::parse(bitmaps).ok_or_else(|| damaged("its link is broken"))?;
-            let (replaced, _) = Bitmap::parse(rest).ok_or_else(|| damaged("its link is broken"))?;
+            let (deleted, rest) = Bitmap::parse(bitmaps, count).ok_or_else(|| damaged("its link is broken"))?;
+            let (replaced, _) = Bitmap::parse(rest, count).ok_or_else(|| damaged("its link is broken"))?;
             (deleted, replaced)
         }
     };

@@ -5,6 +5,8 @@
 //! another repository, anything that looks damaged) it is said that it was not found: libgit2 has the last word.
 
 mod delta;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod index;
 mod reader;
 
