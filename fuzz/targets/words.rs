@@ -8,7 +8,9 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use sexton_core::config::{ByteSize, Config, FileLayer, ForeignLayer, Layers, Origin, RepoLayer, SettingValue};
+use sexton_core::config::{
+    ByteSize, Config, FileLayer, ForeignLayer, Layers, Origin, RepoLayer, SettingValue,
+};
 use sexton_core::duration::{format_age, format_duration, parse_duration};
 use sexton_core::plugin::Registry;
 use sexton_core::store::LockName;
@@ -64,7 +66,11 @@ fn configure_loop(text: &str) {
 }
 
 fn layers() -> Layers {
-    Layers { env: [("HOME".to_owned(), "/home/ann".to_owned())].into(), default_store: ("sqlite", "s.db"), ..Layers::default() }
+    Layers {
+        env: [("HOME".to_owned(), "/home/ann".to_owned())].into(),
+        default_store: ("sqlite", "s.db"),
+        ..Layers::default()
+    }
 }
 
 fn require_same(config: &Config) {

@@ -47,7 +47,8 @@ pub fn seal(document: &str) -> String {
 pub fn intent(bytes: &[u8]) {
     let Ok(intent) = Intent::decode(bytes) else { return };
     assert_eq!(Intent::decode(intent.encode().as_bytes()).as_ref(), Ok(&intent));
-    let ids: BTreeMap<&SessionId, usize> = intent.files.iter().enumerate().map(|(n, f)| (&f.session, n)).collect();
+    let ids: BTreeMap<&SessionId, usize> =
+        intent.files.iter().enumerate().map(|(n, f)| (&f.session, n)).collect();
     if ids.len() < intent.files.len() {
         return;
     }

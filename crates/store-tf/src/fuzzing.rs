@@ -49,7 +49,9 @@ fn changed(document: &Document, session: &Session, project: &Project, now: Time)
     }
     let mut ended = session.clone();
     ended.finish(Exit::exited(3), now);
-    let Ok(entry) = document.lay_out(|layout| Entry::of(&ended, Some(present), project, layout)) else { return };
+    let Ok(entry) = document.lay_out(|layout| Entry::of(&ended, Some(present), project, layout)) else {
+        return;
+    };
     let read_back = entry.session().unwrap_or_else(|| panic!("{:?} of {}", entry.meaning, entry.text));
     assert_eq!((read_back.status, &read_back.id), (Status::Failed, &session.id));
     let before: Fields = serde_json::from_str(present.text.get()).expect("it was read");

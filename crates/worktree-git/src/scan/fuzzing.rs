@@ -12,7 +12,10 @@ pub fn index(body: &[u8]) {
     for (position, entry) in index.entries.iter().enumerate() {
         let path = index.path(entry);
         assert!(index.at(all.clone(), path).contains(&position), "an entry is found by its path");
-        assert!(index.below(all.clone(), &path[..path.len() / 2]).contains(&position), "and by its beginning");
+        assert!(
+            index.below(all.clone(), &path[..path.len() / 2]).contains(&position),
+            "and by its beginning"
+        );
     }
 }
 
@@ -28,7 +31,10 @@ pub fn bitmap(bytes: &[u8], entries: usize) {
 /// A pattern and a path. What has no special letter matches itself alone.
 pub fn pattern(pattern: &[u8], path: &[u8]) {
     let by_path = matches(pattern, path, true);
-    assert!(!by_path || matches(pattern, path, false) || pattern.contains(&b'*'), "a slash is a letter like others");
+    assert!(
+        !by_path || matches(pattern, path, false) || pattern.contains(&b'*'),
+        "a slash is a letter like others"
+    );
     if !pattern.iter().chain(path).any(|byte| b"*?[\\\0".contains(byte)) {
         assert_eq!(by_path, pattern == path);
     }

@@ -17,7 +17,8 @@ pub fn delta(base: &[u8], difference: &[u8]) {
 
 /// A pack, given as a file, and its index: whatever is found is whole, and the next look finds the same.
 pub fn pack(index: Vec<u8>, file: File) {
-    let names: Vec<Oid> = index.windows(20).step_by(4).filter_map(|name| Oid::from_bytes(name).ok()).take(600).collect();
+    let names: Vec<Oid> =
+        index.windows(20).step_by(4).filter_map(|name| Oid::from_bytes(name).ok()).take(600).collect();
     let Some(index) = PackIndex::parse(index) else { return };
     let packs = Packs(vec![Pack { file, index }]);
     let (mut reader, mut blob, mut again) = (PackReader::new(&packs), Vec::new(), Vec::new());
