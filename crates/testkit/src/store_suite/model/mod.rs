@@ -5,6 +5,7 @@ mod reference;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use pollster::block_on;
 use proptest::test_runner::{Config, TestRunner};
@@ -24,28 +25,38 @@ pub(super) const THEME: Theme<Subject> = theme!("model":
 
 const SEQUENCES: u32 = 32;
 const LONGEST: usize = 24;
+const BACKUPS: &str = "backups";
 
 thread_local! {
     /// The store under test. A state machine is given no argument, and a case is one thread.
-    static SUBJECT: RefCell<Option<(Subject, Site)>> = const { RefCell::new(None) };
+    static BENCH: RefCell<Option<Bench>> = const { RefCell::new(None) };
+}
+
+/// Where every sequence takes place, one after the other: what a store adds to a record by itself may depend on
+/// where it lies.
+struct Bench {
+    site: Rc<Site>,
+    /// A handle of it that is asked what can be represented, and nothing else.
+    fitter: Handle,
+}
+
+fn with_bench<T>(ask: impl FnOnce(&Bench) -> T) -> T {
+    BENCH.with_borrow(|bench| ask(bench.as_ref().expect("a case is under way")))
 }
 
 /// `session` as the store under test represents it.
 fn fit(session: Session) -> Session {
-    SUBJECT.with_borrow(|subject| {
-        let (_, scratch) = subject.as_ref().expect("a case is under way");
-        scratch.reader().fit(session)
-    })
+    with_bench(|bench| bench.fitter.fit(session))
 }
 
 /// Whether the store under test keeps counters.
 fn keeps_counters() -> bool {
-    SUBJECT.with_borrow(|subject| subject.as_ref().is_some_and(|(subject, _)| subject.capabilities.counters))
+    with_bench(|bench| bench.site.counts())
 }
 
 /// The store, and what was made of it.
 struct Yard {
-    site: Site,
+    site: Rc<Site>,
     store: Handle,
     backups: Vec<PathBuf>,
 }
@@ -98,8 +109,10 @@ impl StateMachineTest for Machine {
     type Reference = Reference;
 
     fn init_test(_: &Model) -> Yard {
-        let subject = SUBJECT.with_borrow(|subject| subject.as_ref().map(|(subject, _)| *subject));
-        let site = Site::new(&subject.expect("a case is under way"));
+        let site = with_bench(|bench| Rc::clone(&bench.site));
+        for left in [site.directory(), site.elsewhere(BACKUPS)].iter().filter(|left| left.exists()) {
+            std::fs::remove_dir_all(left).expect("what the last sequence left can be removed");
+        }
         let store = site.writer();
         Yard { site, store, backups: Vec::new() }
     }
@@ -117,7 +130,7 @@ impl StateMachineTest for Machine {
             Transition::Prune(seconds) => yard.prune(*seconds),
             Transition::Reopen => yard.store = yard.site.writer(),
             Transition::BackUp => {
-                let made = block_on(yard.store.0.backup(&yard.site.elsewhere("backups"), moment(1000)));
+                let made = block_on(yard.store.0.backup(&yard.site.elsewhere(BACKUPS), moment(1000)));
                 yard.backups.push(made.expect("a backup is made").path);
             }
             Transition::Restore(number) => {
@@ -151,8 +164,8 @@ fn without_revisions(sessions: Vec<Session>) -> Vec<Session> {
 }
 
 fn i6_any_sequence_of_changes_leaves_what_the_model_says(subject: &Subject) {
-    let scratch = Site::with(subject, []);
-    SUBJECT.set(Some((*subject, scratch)));
+    let site = Rc::new(Site::new(subject));
+    BENCH.set(Some(Bench { fitter: site.reader(), site }));
     // A failure is printed, whole and shrunk: no file is left in the tree.
     let config = Config { cases: SEQUENCES, failure_persistence: None, ..Config::default() };
     let sequences = Reference::sequential_strategy(1..LONGEST);
@@ -160,6 +173,6 @@ fn i6_any_sequence_of_changes_leaves_what_the_model_says(subject: &Subject) {
         Machine::test_sequential(config.clone(), initial, transitions, seen);
         Ok(())
     });
-    SUBJECT.set(None);
+    BENCH.set(None);
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }

@@ -53,6 +53,8 @@ pub(super) struct Model {
     pub(super) records: Records,
     pub(super) counters: BTreeMap<String, u64>,
     backups: Vec<Records>,
+    /// Whether anything was ever written: of nothing no backup need be made.
+    written: bool,
     /// What the last batch should be answered.
     pub(super) answer: String,
 }
@@ -146,15 +148,16 @@ impl ReferenceStateMachine for Reference {
             .prop_map(|(steps, count)| Transition::Commit { steps, count });
         let backups = model.backups.len();
         let restore = any::<Index>().prop_map(move |at| match backups {
-            0 => Transition::BackUp,
+            0 => Transition::Reopen,
             some => Transition::Restore(at.index(some)),
         });
+        let back_up = Just(if model.written { Transition::BackUp } else { Transition::Reopen });
         prop_oneof![
             12 => commit,
             3 => any_query().prop_map(Transition::List),
             1 => (0_u64..500).prop_map(Transition::Prune),
             1 => Just(Transition::Reopen),
-            1 => Just(Transition::BackUp),
+            1 => back_up,
             1 => restore,
         ]
         .boxed()
@@ -165,6 +168,7 @@ impl ReferenceStateMachine for Reference {
             Transition::Commit { steps, count } => match model.after(steps) {
                 Err(refusal) => model.answer = refusal,
                 Ok(records) => {
+                    model.written |= model.records != records;
                     (model.records, model.answer) = (records, "committed".to_owned());
                     if let Some(by) = count.filter(|_| keeps_counters()) {
                         *model.counters.entry("counted".to_owned()).or_default() += by;
@@ -185,9 +189,13 @@ impl ReferenceStateMachine for Reference {
         model
     }
 
-    /// Shrinking may take away the backup that is restored.
+    /// Shrinking may take away the backup that is restored, or what was in it.
     fn preconditions(model: &Model, transition: &Transition) -> bool {
-        !matches!(transition, Transition::Restore(number) if *number >= model.backups.len())
+        match transition {
+            Transition::BackUp => model.written,
+            Transition::Restore(number) => *number < model.backups.len(),
+            _ => true,
+        }
     }
 }
 
