@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::bench::machine;
 use crate::workspace::{cargo, root, target_dir};
-use crate::{Result, tools};
+use crate::{Result, fuzz, tools};
 
 /// Attack every promise, and count the damage.
 #[derive(Args)]
 pub(crate) struct FaultsArguments {
-    /// The scenarios to run; all without one
+    /// The scenarios and fuzz targets to run (`fuzz`: every target); all without one
     scenarios: Vec<String>,
     /// A part of each, enough to notice most defects, in minutes
     #[arg(long)]
@@ -25,6 +25,9 @@ pub(crate) struct FaultsArguments {
     /// Write the figures into docs/faults.md
     #[arg(long, conflicts_with = "mutants")]
     write: bool,
+    /// How long each fuzz target runs [default: 5; with --quick, 1]
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    fuzz_minutes: Option<u64>,
     /// What random choices begin with
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -38,15 +41,28 @@ struct Built {
 
 /// Runs the campaign, or its mutants.
 pub(crate) fn run(arguments: &FaultsArguments) -> Result {
+    let (targets, scenarios) = fuzz::choose(&arguments.scenarios);
+    let with_scenarios = arguments.scenarios.is_empty() || !scenarios.is_empty();
+    // The scenarios wait for disks and processes most of their time: the fuzzers are built then, out of their way.
+    let building = if targets.is_empty() { None } else { Some(fuzz::Build::begin()?) };
+    let attacked = if with_scenarios { run_scenarios(&scenarios, arguments) } else { Ok(()) };
+    let fuzzed = match building {
+        Some(building) => run_fuzzers(&building.finish()?, &targets, arguments),
+        None => Ok(()),
+    };
+    attacked.and(fuzzed)
+}
+
+fn run_scenarios(scenarios: &[String], arguments: &FaultsArguments) -> Result {
     let built = build(arguments.mutants)?;
     let listing = list(&built)?;
     provide_tools(&listing)?;
     if arguments.mutants {
-        return run_mutants(&built, &listing, arguments);
+        return run_mutants(&built, &listing, scenarios);
     }
     let report = target_dir().join("faults.json");
     let mut command = built.command();
-    command.args(&arguments.scenarios).arg("--report").arg(&report);
+    command.args(scenarios).arg("--report").arg(&report);
     command.args(["--seed", &arguments.seed.to_string()]);
     if arguments.quick {
         command.arg("--quick");
@@ -56,6 +72,42 @@ pub(crate) fn run(arguments: &FaultsArguments) -> Result {
         write_page(&report, arguments)?;
     }
     if status.success() { Ok(()) } else { Err("a promise is broken".into()) }
+}
+
+fn run_fuzzers(
+    fuzzers: &fuzz::Fuzzers,
+    targets: &[&'static fuzz::Target],
+    arguments: &FaultsArguments,
+) -> Result {
+    if arguments.mutants {
+        let mut survivors = Vec::new();
+        for target in targets {
+            let noticed = fuzzers.notices_mutant(target)?;
+            say_mutant(target.name, target.mutant, noticed);
+            survivors.extend((!noticed).then_some(target.mutant));
+        }
+        return require_none(&survivors);
+    }
+    let minutes = arguments.fuzz_minutes.unwrap_or(if arguments.quick { 1 } else { 5 });
+    let outcomes = fuzzers.run(targets, 60 * minutes, arguments.seed)?;
+    print!("{}", fuzz::table(&outcomes));
+    if arguments.write {
+        let machine = machine::describe(&std::env::temp_dir())?;
+        let figures = format!("{machine} {minutes} minutes each.\n\n{}", fuzz::page(&outcomes));
+        replace_part("<!-- fuzzing begin -->", "<!-- fuzzing end -->", &figures)?;
+    }
+    if fuzz::is_clean(&outcomes) { Ok(()) } else { Err("hostile bytes did harm".into()) }
+}
+
+fn say_mutant(name: &str, mutant: &str, noticed: bool) {
+    println!("{name:<12} {mutant:<20} {}", if noticed { "noticed" } else { "SURVIVED" });
+}
+
+fn require_none(survivors: &[&str]) -> Result {
+    if survivors.is_empty() {
+        return Ok(());
+    }
+    Err(format!("the campaign did not notice: {}", survivors.join(", ")).into())
 }
 
 impl Built {
@@ -96,14 +148,14 @@ fn provide_tools(listing: &[Value]) -> Result {
 }
 
 /// Each scenario must notice its own mutant.
-fn run_mutants(built: &Built, listing: &[Value], arguments: &FaultsArguments) -> Result {
+fn run_mutants(built: &Built, listing: &[Value], scenarios: &[String]) -> Result {
     let mut survivors = Vec::new();
     for scenario in listing {
         let (name, mutant) = (scenario["name"].as_str(), scenario["mutant"].as_str());
         let (Some(name), Some(mutant)) = (name, mutant) else {
             return Err("a scenario without a name".into());
         };
-        if !arguments.scenarios.is_empty() && !arguments.scenarios.iter().any(|wanted| wanted == name) {
+        if !scenarios.is_empty() && !scenarios.iter().any(|wanted| wanted == name) {
             continue;
         }
         let mut command = built.command();
@@ -111,15 +163,10 @@ fn run_mutants(built: &Built, listing: &[Value], arguments: &FaultsArguments) ->
         let output = command.output()?;
         let violations = String::from_utf8_lossy(&output.stderr).matches("violation:").count();
         let noticed = !output.status.success() && violations > 0;
-        println!("{name:<12} {mutant:<20} {}", if noticed { "noticed" } else { "SURVIVED" });
-        if !noticed {
-            survivors.push(mutant.to_owned());
-        }
+        say_mutant(name, mutant, noticed);
+        survivors.extend((!noticed).then_some(mutant));
     }
-    if survivors.is_empty() {
-        return Ok(());
-    }
-    Err(format!("the campaign did not notice: {}", survivors.join(", ")).into())
+    require_none(&survivors)
 }
 
 /// The page's figures stand between these lines; the words around them are written by people.
@@ -148,12 +195,16 @@ fn write_page(report: &Path, arguments: &FaultsArguments) -> Result {
     }
     let effort = if arguments.quick { "quick" } else { "full" };
     let machine = machine::describe(&std::env::temp_dir())?;
-    let figures = format!("{BEGIN}\n{machine} A {effort} campaign, seed {}.\n\n{table}{END}", arguments.seed);
+    replace_part(BEGIN, END, &format!("{machine} A {effort} campaign, seed {}.\n\n{table}", arguments.seed))
+}
+
+/// Puts `figures` between two lines of docs/faults.md.
+fn replace_part(begin: &str, end: &str, figures: &str) -> Result {
     let path = root().join("docs/faults.md");
     let page = std::fs::read_to_string(&path)?;
-    let (Some(begin), Some(end)) = (page.find(BEGIN), page.find(END)) else {
+    let (Some(from), Some(to)) = (page.find(begin), page.find(end)) else {
         return Err("docs/faults.md has no place for figures".into());
     };
-    let page = format!("{}{figures}{}", &page[..begin], &page[end + END.len()..]);
+    let page = format!("{}{begin}\n{figures}{}", &page[..from], &page[to..]);
     Ok(std::fs::write(path, page)?)
 }

@@ -9,6 +9,7 @@ mod bench;
 mod dist;
 mod docs;
 mod faults;
+mod fuzz;
 mod picture;
 mod steps;
 mod test;

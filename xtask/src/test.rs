@@ -22,6 +22,8 @@ pub(crate) fn run() -> Result {
 fn run_steps(steps: &mut Steps) -> Result {
     steps.call("tools", "cargo xtask test", tools::require_all)?;
     steps.run("format", &mut cargo(["fmt", "--all", "--check"]))?;
+    let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
+    steps.run("format of the fuzzers", &mut cargo(fuzz))?;
     lint(steps)?;
     steps.call("tidy", "cargo xtask tidy", tidy::run)?;
     test(steps)?;

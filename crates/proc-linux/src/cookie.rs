@@ -9,7 +9,8 @@ use sexton_core::membership::Cookie;
 use sexton_core::probe::COOKIE;
 
 use crate::LinuxProbe;
-use crate::procfs_dir::{Stat, is_refusal};
+use crate::procfs_dir::is_refusal;
+use crate::stat::Stat;
 
 /// How long a process may take to execute a program before its environment counts as unreadable. No event
 /// says that it is done.
@@ -55,12 +56,12 @@ impl LinuxProbe {
 
 /// The value of the first variable that has the cookie's name, as a program would read it. What cannot be
 /// an id, such as nothing at all, is no session's cookie.
-fn find_session(environment: &[u8]) -> Option<String> {
+pub(crate) fn find_session(environment: &[u8]) -> Option<String> {
     let value = environment
         .split(|byte| *byte == 0)
         .find_map(|variable| variable.strip_prefix(COOKIE.as_bytes())?.strip_prefix(b"="))?;
     let text = str::from_utf8(value).ok()?;
-    text.parse::<SessionId>().is_ok().then(|| text.to_owned())
+    (text.parse::<SessionId>().is_ok() || sexton_mutant::is("any_cookie")).then(|| text.to_owned())
 }
 
 #[cfg(test)]

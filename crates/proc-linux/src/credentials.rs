@@ -24,7 +24,7 @@ impl Credentials {
         credentials.map(Some).ok_or_else(misread)
     }
 
-    fn parse(status: &str) -> Option<Credentials> {
+    pub(crate) fn parse(status: &str) -> Option<Credentials> {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let numbers = |name: &str| -> Option<Vec<u32>> {
             field(name)?.split_whitespace().map(|number| number.parse().ok()).collect()

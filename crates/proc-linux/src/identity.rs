@@ -7,7 +7,8 @@ use sexton_core::{Liveness, OsText, ProbeError, ProcessIdentity};
 
 use crate::LinuxProbe;
 use crate::handle::Handle;
-use crate::procfs_dir::{Stat, is_refusal};
+use crate::procfs_dir::is_refusal;
+use crate::stat::Stat;
 
 impl LinuxProbe {
     pub(crate) fn identify_pid(&self, pid: u32) -> Result<ProcessIdentity, ProbeError> {

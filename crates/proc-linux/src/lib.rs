@@ -11,12 +11,15 @@
 mod cookie;
 mod credentials;
 mod describe;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handle;
 mod identity;
 mod occupants;
 mod procfs_dir;
 mod prove;
 mod scan;
+mod stat;
 mod sweep;
 mod terminate;
 mod usage;

@@ -11,76 +11,15 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use procfs::FromRead;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, Stat as FileStat};
 use rustix::io::Errno;
-use rustix::param::{clock_ticks_per_second, page_size};
+
+use crate::stat::Stat;
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const LISTING_BUFFER: usize = 32 * 1024;
-
-/// The parts of `/proc/PID/stat` that matter here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) state: char,
-    pub(crate) parent: u32,
-    pub(crate) start_ticks: u64,
-    flags: u32,
-    threads: i64,
-    environment: Option<(u64, u64)>,
-    cpu_ticks: u64,
-    resident_pages: u64,
-}
-
-impl Stat {
-    /// Whether it has ended. The first thread of a process may end before the others: it is listed as
-    /// dead then, and the process is not.
-    pub(crate) fn is_zombie(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
-    }
-
-    /// Whether its first thread has ended, so that only the others can be asked.
-    pub(crate) fn has_lost_its_leader(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x') && self.threads > 1
-    }
-
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.state == 'T'
-    }
-
-    /// Whether it is a part of the kernel, with no program.
-    pub(crate) fn is_kernel_thread(&self) -> bool {
-        const PF_KTHREAD: u32 = 0x0020_0000;
-        self.flags & PF_KTHREAD != 0
-    }
-
-    /// Whether it is on its way out: it has given up its memory, its environment included.
-    pub(crate) fn is_exiting(&self) -> bool {
-        const PF_EXITING: u32 = 0x0000_0004;
-        self.flags & PF_EXITING != 0
-    }
-
-    /// How many bytes its environment has; `None` while it executes a program and has none yet.
-    pub(crate) fn environment_length(&self) -> Option<u64> {
-        let (start, end) = self.environment?;
-        (end != 0).then(|| end.saturating_sub(start))
-    }
-
-    /// The processor time of all its threads, and of the children that it has waited for.
-    pub(crate) fn cpu_time(&self) -> Duration {
-        let per_second = clock_ticks_per_second().max(1);
-        let fraction = (self.cpu_ticks % per_second) * 1_000_000_000 / per_second;
-        Duration::from_secs(self.cpu_ticks / per_second) + Duration::from_nanos(fraction)
-    }
-
-    /// The memory that it holds, in bytes.
-    pub(crate) fn resident_bytes(&self) -> u64 {
-        self.resident_pages.saturating_mul(page_size() as u64)
-    }
-}
 
 /// The mounted `/proc`.
 pub(crate) struct ProcDir {
@@ -153,22 +92,8 @@ impl ProcDir {
     /// What `/proc/PLACE/stat` says; a place is a pid, or `PID/task/TID`.
     pub(crate) fn load_stat(&self, place: &str) -> io::Result<Option<Stat>> {
         let Some(line) = self.load(&format!("{place}/stat"))? else { return Ok(None) };
-        let stat = procfs::process::Stat::from_read(line.as_slice())
-            .map_err(|error| io::Error::other(format!("/proc/{place}/stat cannot be understood: {error}")))?;
-        Ok(Some(Stat {
-            state: stat.state,
-            // A parent outside of our namespace is 0, and no process has a negative number.
-            parent: u32::try_from(stat.ppid).unwrap_or(0),
-            start_ticks: stat.starttime,
-            flags: stat.flags,
-            threads: stat.num_threads,
-            environment: stat.env_start.zip(stat.env_end),
-            cpu_ticks: [stat.cutime, stat.cstime]
-                .into_iter()
-                .filter_map(|ticks| u64::try_from(ticks).ok())
-                .fold(stat.utime.saturating_add(stat.stime), u64::saturating_add),
-            resident_pages: stat.rss,
-        }))
+        let misread = || io::Error::other(format!("/proc/{place}/stat cannot be understood"));
+        Stat::parse(&line).map(Some).ok_or_else(misread)
     }
 
     /// Where a link below `/proc` points to.
@@ -217,11 +142,14 @@ impl ProcDir {
 
     /// Our own numbers, from the namespace of this `/proc` inwards.
     pub(crate) fn load_own_pids(&self) -> io::Result<Vec<u32>> {
-        let status = self.load("self/status")?.unwrap_or_default();
-        let status = String::from_utf8_lossy(&status);
-        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-        Ok(numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect())
+        Ok(parse_own_pids(&self.load("self/status")?.unwrap_or_default()))
     }
+}
+
+pub(crate) fn parse_own_pids(status: &[u8]) -> Vec<u32> {
+    let status = String::from_utf8_lossy(status);
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 fn present<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {

@@ -10,7 +10,7 @@ use sexton_core::{Liveness, ProcessIdentity};
 use crate::LinuxProbe;
 use crate::cgroup::Cgroup;
 use crate::handle::Handle;
-use crate::procfs_dir::Stat;
+use crate::stat::Stat;
 use crate::sweep::Wanted;
 
 /// No tree of processes is deeper than this; a walk that is longer goes in circles.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use sexton_core::membership::Sighting;
 
 use crate::LinuxProbe;
-use crate::procfs_dir::Stat;
+use crate::stat::Stat;
 
 /// A living program, as the pass saw it.
 #[derive(Clone, Debug)]

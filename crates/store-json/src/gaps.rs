@@ -43,7 +43,7 @@ impl Walk {
             (Some(Place::Base { .. }), None) => 0,
             _ => claimed.saturating_sub(last),
         };
-        if open + commits <= self.skipped {
+        if open.saturating_add(commits) <= self.skipped {
             return None;
         }
         let what = match commits {

@@ -69,7 +69,7 @@ impl Journal {
 
     /// The mark as it is now. One that cannot be read proves nothing.
     pub(crate) fn load_mark(&self) -> Option<Mark> {
-        self.mark.load().ok().flatten()
+        self.mark.load().ok().flatten().filter(|mark| mark.sequence <= format::LARGEST)
     }
 
     /// What the last look saw.

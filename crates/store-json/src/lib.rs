@@ -33,6 +33,8 @@ mod backup;
 #[cfg(test)]
 mod every_byte;
 mod format;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gaps;
 mod health;
 mod image;

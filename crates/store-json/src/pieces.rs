@@ -81,20 +81,47 @@ fn cut_line(pieces: &mut Vec<Piece>, number: u64, at: usize, line: &[u8], broken
         return pieces.push(Piece::Good { line: decoded, span, number });
     }
     let starts = starts_in(line);
-    for (this, start) in starts.iter().enumerate() {
-        let end = starts.get(this + 1).copied().unwrap_or(line.len());
-        let lost_break = end < line.len() || broken;
-        match decode_piece(&line[*start..end], lost_break) {
+    let next_start = |from: usize| {
+        starts.get(starts.partition_point(|start| *start < from)).copied().unwrap_or(line.len())
+    };
+    let (mut start, mut looks) = (0, MOST_LOOKS);
+    loop {
+        let mut end = next_start(start + 1);
+        let mut found = decode_piece(&line[start..end], end < line.len() || broken);
+        if found.is_err() && end < line.len() && looks > 0 {
+            looks -= 1;
+            // What looks like the next line may be an object in the record of this one.
+            if let Some(length) = find_length(&line[start..]).filter(|length| start + length > end) {
+                end = next_start(start + length);
+                found = decode_piece(&line[start..start + length], false);
+            }
+        }
+        match found {
             Ok((decoded, length)) => {
                 let span = Span { offset: (at + start) as u64, length };
                 pieces.push(Piece::Good { line: decoded, span, number });
-                if lost_break {
+                if end < line.len() || broken {
                     pieces.push(Piece::LostBreak { number });
                 }
             }
-            Err(error) => pieces.push(Piece::Bad { number, error, loss: Loss::guess(&line[*start..end]) }),
+            Err(error) => pieces.push(Piece::Bad { number, error, loss: Loss::guess(&line[start..end]) }),
         }
+        if end == line.len() {
+            return;
+        }
+        start = end;
     }
+}
+
+/// How many lines without a break between them are looked at so closely: nothing but a file that was made to be
+/// slow has more.
+const MOST_LOOKS: usize = 64;
+
+/// The length of the JSON value that `bytes` begin with.
+fn find_length(bytes: &[u8]) -> Option<usize> {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
+    values.next()?.ok()?;
+    Some(values.byte_offset())
 }
 
 /// Where lines begin in `line`: at its start, and wherever it looks so.
@@ -114,5 +141,44 @@ fn decode_piece(piece: &[u8], lost_break: bool) -> Result<(Line, usize), LineErr
             }
             None => Err(error),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Place;
+
+    /// Two lines of a journal; the record in the first has an object that looks like the beginning of a line.
+    fn lines(tag: &str) -> [Vec<u8>; 2] {
+        [("a", tag), ("b", "{}")].map(|(id, tags)| {
+            let record = format!(
+                r#"{{"schema":1,"id":"{id}","status":"failed","created_at":"2026-01-02T03:04:05Z","tags":{tags}}}"#
+            );
+            let mut line = Vec::new();
+            format::write_put(&mut line, 1, Place::Part { seq: 1, number: 1, of: 1 }, &record);
+            line
+        })
+    }
+
+    #[test]
+    fn i6_a_record_that_looks_like_a_line_inside_is_whole_where_only_its_line_break_is_lost() {
+        for tags in [r#"{"crc":"5d0a6c1e"}"#, r#"{"crc":"5d0a6c1e","x":"{\"crc\":\""}"#] {
+            let [mut first, second] = lines(tags);
+            *first.last_mut().unwrap() = b'x';
+            let pieces = cut(&[first, second].concat());
+            let [Piece::Good { .. }, Piece::LostBreak { .. }, Piece::Good { .. }] = pieces.as_slice() else {
+                panic!("{pieces:?}")
+            };
+        }
+    }
+
+    #[test]
+    fn i6_a_damaged_record_that_looks_like_a_line_inside_is_one_bad_line() {
+        let [mut first, second] = lines(r#"{"crc":"5d0a6c1e"}"#);
+        let inside = first.windows(6).position(|window| window == b"failed").unwrap();
+        first[inside] ^= 1;
+        let pieces = cut(&[first, second].concat());
+        assert!(matches!(pieces.as_slice(), [Piece::Bad { .. }, Piece::Good { .. }]), "{pieces:?}");
     }
 }

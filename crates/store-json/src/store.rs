@@ -145,6 +145,10 @@ impl Store for JsonStore {
         let journal = writer.prepare()?;
         check(&batch, &journal)?;
         let seq = journal.contents().image.seq + 1;
+        if seq > format::LARGEST {
+            let at_its_end = std::io::Error::other("its commits cannot be counted any further");
+            return Err(io_error("cannot write", &self.path)(at_its_end));
+        }
         writer.append(journal, &encode(batch, seq), seq)
     }
 

@@ -27,6 +27,12 @@ impl Document {
         Ok(Document { members, line_break: text.ends_with('\n') })
     }
 
+    /// The members as they were written.
+    #[cfg(fuzzing)]
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.members.iter().map(|(key, raw)| (key.as_str(), raw.get()))
+    }
+
     /// The keys, each once, in the order of the text.
     pub(crate) fn keys(&self) -> Vec<&str> {
         let mut keys: Vec<&str> = Vec::new();

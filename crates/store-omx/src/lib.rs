@@ -26,6 +26,8 @@ mod dialect;
 mod dir;
 mod document;
 mod foreign;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod intent;
 mod pointer;
 mod record;

@@ -18,6 +18,8 @@ mod counters;
 mod deep;
 mod fault;
 mod files;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod health;
 mod live;
 mod mend;

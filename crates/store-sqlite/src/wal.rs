@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::page::{PAGE_SIZE, be32};
 
-const HEADER: usize = 32;
+pub(crate) const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-const FRAME: usize = FRAME_HEADER + PAGE_SIZE;
+pub(crate) const FRAME: usize = FRAME_HEADER + PAGE_SIZE;
 
 /// The log's first bytes, without the last bit, which is the byte order of its checksums.
 const MAGIC: u32 = 0x377f_0682;
@@ -101,7 +101,7 @@ impl Wal {
 }
 
 /// SQLite's checksum of the log, going on from `seed`.
-fn checksum(big_endian: bool, seed: (u32, u32), bytes: &[u8]) -> (u32, u32) {
+pub(crate) fn checksum(big_endian: bool, seed: (u32, u32), bytes: &[u8]) -> (u32, u32) {
     let word = |bytes: &[u8]| {
         let bytes = bytes.try_into().expect("chunks of eight are split in two halves of four");
         if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }

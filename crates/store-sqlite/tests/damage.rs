@@ -333,3 +333,29 @@ fn i6_a_backup_brings_everything_back_whatever_was_damaged() {
         commit(&*store, Batch::new().insert(session(900)));
     }
 }
+
+#[test]
+fn i6_an_index_that_is_another_page_is_found_and_repaired_though_nothing_is_in_it() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("sessions.db");
+    let mut finished = session(1);
+    finished.finish(sexton_core::session::Exit::exited(0), now());
+    commit(&*open(&path, Access::Write).unwrap(), Batch::new().insert(finished.clone()));
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    let page_of = |name: &str| {
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+        connection.query_row(sql, [name], |row| row.get::<_, u32>(0).map(u64::from)).unwrap() - 1
+    };
+    let (table, index) = (page_of("meta") * 4096, page_of("sessions_unfinished") * 4096);
+    connection.close().unwrap();
+    let mut page = [0; 4096];
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    file.read_exact_at(&mut page, table).unwrap();
+    file.write_all_at(&page, index).unwrap();
+    let store = open(&path, Access::Write).unwrap();
+    assert_ne!(block_on(store.check()).unwrap().damage, [], "the next insert would fail");
+    block_on(store.repair(now())).unwrap();
+    commit(&*store, Batch::new().insert(session(2)));
+    assert_eq!(list(&*store).0.len(), 2);
+}

@@ -94,6 +94,11 @@ impl Entry {
         layout: Layout<'_>,
     ) -> Result<Entry, StoreError> {
         require_representable(session)?;
+        let is_same = |now: &Session| Session { revision: session.revision, ..now.clone() } == *session;
+        if let Some(present) = present.filter(|entry| entry.session().is_some_and(is_same)) {
+            // What it says beyond its meaning, such as when a session ended that runs, is not ours to mend.
+            return Ok(present.clone());
+        }
         let before: Fields =
             present.and_then(|entry| serde_json::from_str(entry.text.get()).ok()).unwrap_or_default();
         let after = encode(session, &before, present);

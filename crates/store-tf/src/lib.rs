@@ -37,6 +37,8 @@ mod capabilities;
 mod document;
 mod entry;
 mod fields;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod project;
 mod repair;
 mod salvage;

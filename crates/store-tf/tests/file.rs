@@ -337,3 +337,13 @@ fn a_directory_is_refused_by_name() {
         assert!(error.to_string().contains(&Path::display(directory.path()).to_string()), "{error}");
     }
 }
+
+#[test]
+fn an_entry_that_says_more_than_it_means_keeps_its_bytes_when_nothing_changes() {
+    let text = r#"{"version": 1, "sessions": [{"session_id": "d-1", "pid": 7, "status": "running",
+        "started_at": "2026-01-02T03:04:05+00:00", "completed_at": "2027-01-02T03:14:05+00:00", "return_code": 0}]}"#;
+    let place = Place::with(text);
+    let session = place.load("d-1");
+    block_on(place.store().commit(Batch::new().replace(session))).unwrap();
+    assert_eq!(place.text(), text);
+}

@@ -15,6 +15,8 @@ mod delete;
 mod demolish;
 mod entry;
 mod fault;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gone;
 mod inspect;
 mod mark;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use sexton_core::duration::parse_duration;
 use sexton_core::probe::COOKIE;
 use sexton_core::resume::{
-    AgentIdentity, Claim, Dialect, Ground, LOCK_WAIT, Reason, Resumption, Sight, find_current, resume,
+    AgentIdentity, Claim, Dialect, Ground, LOCK_WAIT, Payload, Reason, Resumption, Sight, find_current,
+    resume,
 };
 use sexton_core::session::find_session;
 use sexton_core::store::Access;
@@ -18,7 +19,7 @@ use sexton_embed::{now, require_safe, require_state_dir, this_host};
 use crate::args::GlobalArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, chain};
-use crate::hook::{Hook, Payload};
+use crate::hook::Hook;
 use crate::screen::Screen;
 
 /// Take over the loop of this agent's earlier session.

@@ -14,6 +14,7 @@ mod decide;
 mod dialect;
 mod edit;
 mod look;
+mod payload;
 
 pub use act::{Ground, LOCK, LOCK_WAIT, Resumption, find_current, resume};
 pub use activity::Activity;
@@ -21,3 +22,4 @@ pub use agent::AgentIdentity;
 pub use decide::{Claim, Current, Decision, Prior, decide};
 pub use dialect::{Dialect, Reason, Words};
 pub use look::{Sight, Standing};
+pub use payload::{Payload, PayloadError};

@@ -18,6 +18,8 @@ use sexton_core::probe::{Contained, Limits};
 use sexton_core::session;
 
 pub use place::find_base;
+#[cfg(fuzzing)]
+pub(crate) use place::parse_place;
 
 const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
 /// Groups inside of a session's own, made by its command, are not deeper than this.

@@ -16,19 +16,24 @@ pub(super) const PREFIX: &str = "sexton-";
 /// The uppermost, because ours may end with the terminal or the service that we were started from, and a
 /// detached session must not. One of a session is never chosen.
 pub fn find_base() -> io::Result<PathBuf> {
-    let mounts = MountInfos::from_read(std::fs::read("/proc/self/mountinfo")?.as_slice());
-    let mounts = mounts.map_err(|error| io::Error::other(format!("the mounts cannot be read: {error}")))?;
-    let own = std::fs::read_to_string("/proc/self/cgroup")?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::")).map(Path::new);
-    let own = own.ok_or_else(|| unsupported("this kernel has no cgroup v2"))?;
-    let mut mounts = mounts.into_iter().filter(|mount| mount.fs_type == "cgroup2");
-    let (mount, inside) = mounts
-        .find_map(|mount| Some((mount.mount_point, own.strip_prefix(&mount.root).ok()?.to_owned())))
-        .ok_or_else(|| unsupported("no cgroup v2 hierarchy is mounted that we are in"))?;
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    let (mount, inside) = parse_place(&mounts, &std::fs::read_to_string("/proc/self/cgroup")?)?;
     candidates(&mount, &inside)
         .into_iter()
         .find(|candidate| is_ours(candidate))
         .ok_or_else(|| unsupported("no control group has been handed to this user"))
+}
+
+/// Where the hierarchy is mounted, and where in it we are, as `/proc/self/mountinfo` and `/proc/self/cgroup` say.
+pub(crate) fn parse_place(mounts: &[u8], own: &str) -> io::Result<(PathBuf, PathBuf)> {
+    let mounts = MountInfos::from_read(mounts);
+    let mounts = mounts.map_err(|error| io::Error::other(format!("the mounts cannot be read: {error}")))?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::")).map(Path::new);
+    let own = own.ok_or_else(|| unsupported("this kernel has no cgroup v2"))?;
+    let mut mounts = mounts.into_iter().filter(|mount| mount.fs_type == "cgroup2");
+    mounts
+        .find_map(|mount| Some((mount.mount_point, own.strip_prefix(&mount.root).ok()?.to_owned())))
+        .ok_or_else(|| unsupported("no cgroup v2 hierarchy is mounted that we are in"))
 }
 
 fn unsupported(why: &str) -> io::Error {

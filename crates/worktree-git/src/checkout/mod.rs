@@ -22,6 +22,9 @@ use sexton_core::WorktreeError;
 
 use crate::fault::failed;
 
+#[cfg(fuzzing)]
+pub use packs::fuzzing;
+
 /// A worktree that has no files yet.
 pub(crate) struct Blank<'a> {
     /// Its directory, held open.

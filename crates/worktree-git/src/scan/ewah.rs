@@ -6,12 +6,11 @@ pub(crate) struct Bitmap {
     words: Vec<u64>,
 }
 
-/// More words than the largest index could have entries: a damaged length must not take the memory.
-const MOST_WORDS: usize = 1 << 24;
-
 impl Bitmap {
-    /// Reads one from the front of `bytes`; `None` where there is none. Returns what follows it.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<(Bitmap, &[u8])> {
+    /// Reads one of an index of so many `entries` from the front of `bytes`; `None` where there is none, or one
+    /// of a larger index: a damaged length must not take the memory. Returns what follows it.
+    pub(crate) fn parse(bytes: &[u8], entries: usize) -> Option<(Bitmap, &[u8])> {
+        let most_words = entries.div_ceil(64) + 1;
         let (_bits, rest) = number(bytes)?;
         let (length, rest) = number(rest)?;
         let (compressed, rest) = rest.split_at_checked(usize::try_from(length).ok()?.checked_mul(8)?)?;
@@ -23,7 +22,7 @@ impl Bitmap {
         while let Some(marker) = compressed.next() {
             let run = usize::try_from(marker >> 1 & 0xffff_ffff).ok()?;
             let literals = usize::try_from(marker >> 33).ok()?;
-            if words.len() + run + literals > MOST_WORDS {
+            if words.len() + run + literals > most_words {
                 return None;
             }
             words.resize(words.len() + run, if marker & 1 == 1 { u64::MAX } else { 0 });
@@ -61,13 +60,23 @@ mod tests {
         bytes.extend(0b101u64.to_be_bytes());
         bytes.extend(0u32.to_be_bytes());
         bytes.extend(b"rest");
-        let (bitmap, rest) = Bitmap::parse(&bytes).unwrap();
+        let (bitmap, rest) = Bitmap::parse(&bytes, 200).unwrap();
         assert_eq!(bitmap.ones().collect::<Vec<_>>(), (0..64).chain([64, 66]).collect::<Vec<_>>());
         assert_eq!(rest, b"rest");
     }
 
     #[test]
     fn a_bitmap_that_is_cut_off_is_none() {
-        assert!(Bitmap::parse(&[0, 0, 0, 1, 0, 0, 0, 9, 1]).is_none());
+        assert!(Bitmap::parse(&[0, 0, 0, 1, 0, 0, 0, 9, 1], 64).is_none());
+    }
+
+    #[test]
+    fn a_run_beyond_the_index_is_refused_and_not_made() {
+        let mut bytes = Vec::new();
+        bytes.extend(64u32.to_be_bytes());
+        bytes.extend(1u32.to_be_bytes());
+        bytes.extend((1u64 | 0xff_ffff << 1).to_be_bytes());
+        bytes.extend(0u32.to_be_bytes());
+        assert!(Bitmap::parse(&bytes, 64).is_none());
     }
 }

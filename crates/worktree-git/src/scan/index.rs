@@ -123,6 +123,12 @@ impl Index {
         Ok(skipped.map(|entry| index.path(entry).to_vec()).collect())
     }
 
+    /// Reads the bytes of an index without their checksum.
+    #[cfg(fuzzing)]
+    pub(super) fn parse_unsummed(body: &[u8]) -> io::Result<Index> {
+        parse_body(body, None)
+    }
+
     /// An entry's path.
     pub(crate) fn path(&self, entry: &Entry) -> &[u8] {
         &self.paths[entry.path.clone()]
@@ -251,6 +257,10 @@ fn parse(raw: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
     if checksum.iter().any(|byte| *byte != 0) && Sha1::digest(body)[..] != *checksum {
         return Err(damaged("its checksum is wrong"));
     }
+    parse_body(body, shared_in)
+}
+
+fn parse_body(body: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
     let mut reader = Reader { bytes: body };
     if reader.take(4)? != b"DIRC" {
         return Err(damaged("it does not begin like one"));
@@ -273,7 +283,7 @@ fn parse(raw: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
         let length = reader.number()?;
         let content = reader.take(usize::try_from(length).map_err(io::Error::other)?)?;
         match signature {
-            b"TREE" => index.cache_tree = parse_cache_tree(&mut Reader { bytes: content })?.1,
+            b"TREE" => index.cache_tree = parse_cache_tree(&mut Reader { bytes: content }, 0)?.1,
             b"REUC" => index.resolve_undo = parse_resolve_undo(&mut Reader { bytes: content })?,
             b"link" => link = Some(content),
             b"sdir" => {}
@@ -323,12 +333,21 @@ fn parse_entry(reader: &mut Reader<'_>, version: u32, index: &mut Index) -> io::
     })
 }
 
-fn parse_cache_tree(reader: &mut Reader<'_>) -> io::Result<(Vec<u8>, CacheTree)> {
+/// Deeper than any path can be.
+const DEEPEST: usize = 2048;
+
+fn parse_cache_tree(reader: &mut Reader<'_>, depth: usize) -> io::Result<(Vec<u8>, CacheTree)> {
+    if depth > DEEPEST {
+        return Err(damaged("its trees are deeper than any path"));
+    }
     let name = reader.until(0)?.to_vec();
     let entries = reader.decimal(b' ')?;
     let subtrees = reader.decimal(b'\n')?;
     let oid = if entries < 0 { None } else { Some(reader.oid()?) };
-    let children = (0..subtrees).map(|_| parse_cache_tree(reader)).collect::<io::Result<_>>()?;
+    let mut children = Vec::new();
+    for _ in 0..subtrees {
+        children.push(parse_cache_tree(reader, depth + 1)?);
+    }
     Ok((name, CacheTree { oid, children }))
 }
 
@@ -357,11 +376,13 @@ fn join_shared(split: Index, link: &[u8], directory: &Path) -> io::Result<Index>
     }
     let raw = fs::read(directory.join(format!("sharedindex.{base}")))?;
     let mut joined = parse(&raw, None)?;
+    let count = joined.entries.len();
     let (deleted, replaced) = match reader.bytes {
         [] => (Bitmap::default(), Bitmap::default()),
         bitmaps => {
-            let (deleted, rest) = Bitmap::parse(bitmaps).ok_or_else(|| damaged("its link is broken"))?;
-            let (replaced, _) = Bitmap::parse(rest).ok_or_else(|| damaged("its link is broken"))?;
+            let (deleted, rest) =
+                Bitmap::parse(bitmaps, count).ok_or_else(|| damaged("its link is broken"))?;
+            let (replaced, _) = Bitmap::parse(rest, count).ok_or_else(|| damaged("its link is broken"))?;
             (deleted, replaced)
         }
     };
@@ -415,5 +436,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// An index without entries, whose trees lie `depth` deep.
+    fn nested(depth: usize) -> Vec<u8> {
+        let trees = [b"d\x00-1 1\n".repeat(depth), b"d\x00-1 0\n".to_vec()].concat();
+        let length = u32::try_from(trees.len()).unwrap().to_be_bytes();
+        [b"DIRC\0\0\0\x02\0\0\0\0TREE", &length[..], &trees, &[0; OID]].concat()
+    }
+
+    #[test]
+    fn trees_that_are_deeper_than_any_path_are_damage_and_do_not_exhaust_the_stack() {
+        assert!(parse(&nested(DEEPEST), None).is_ok());
+        let error = parse(&nested(1_000_000), None).unwrap_err();
+        assert!(error.to_string().contains("deeper than any path"), "{error}");
     }
 }

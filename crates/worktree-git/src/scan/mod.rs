@@ -6,6 +6,8 @@
 pub(crate) mod commits;
 pub(crate) mod content;
 mod ewah;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod head;
 mod ignore;
 pub(crate) mod index;

@@ -5,6 +5,8 @@
 //! another repository, anything that looks damaged) it is said that it was not found: libgit2 has the last word.
 
 mod delta;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod index;
 mod reader;
 
@@ -20,6 +22,8 @@ pub(super) use reader::PackReader;
 /// Each pack is a descriptor. Whoever has more of them than this should run `git gc`, and is served by libgit2
 /// for what is in the smallest.
 const MOST_PACKS: usize = 64;
+/// What is larger is not held in memory twice.
+const LARGEST: usize = 64 << 20;
 /// An index is held in memory. This is one of two million objects.
 const LARGEST_INDEX: u64 = 64 << 20;
 

@@ -1,6 +1,6 @@
 //! Reading packed blobs, one after another, for one thread.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -8,17 +8,17 @@ use std::rc::Rc;
 use flate2::{Decompress, FlushDecompress, Status};
 use git2::Oid;
 
-use super::{Packs, Place, delta};
+use super::{LARGEST, Packs, Place, delta};
 
 /// What is read of a pack at once: little where objects lie here and there, more while one follows another.
 const SMALLEST_WINDOW: usize = 16 << 10;
 const LARGEST_WINDOW: usize = 256 << 10;
 /// No object has a longer header: its kind and size, and the name or the distance of what it differs from.
 const HEADER: usize = 64;
-/// What is larger is not held in memory twice.
-const LARGEST: usize = 64 << 20;
 /// git makes no chains that are longer.
 const LONGEST_CHAIN: usize = 4096;
+/// Nor any whose differences are so large together.
+const MOST_HELD: usize = 128 << 20;
 /// How much is kept of what others differ from.
 const MOST_KEPT: usize = 16 << 20;
 
@@ -75,6 +75,7 @@ impl<'p> PackReader<'p> {
     /// The content of an object that is stored as a difference, maybe from another such one.
     fn unfold(&mut self, place: Place) -> io::Result<Option<Rc<Vec<u8>>>> {
         let mut chain = Vec::new();
+        let (mut seen, mut held) = (HashSet::new(), 0);
         let mut here = place;
         let mut content = loop {
             if let Some(kept) = self.kept.find(here) {
@@ -83,9 +84,12 @@ impl<'p> PackReader<'p> {
             let Some(header) = self.read_header(here)? else { return Ok(None) };
             let mut bytes = Vec::new();
             let stored = Place { offset: header.content, ..here };
-            if chain.len() == LONGEST_CHAIN || !self.inflate(stored, header.size, &mut bytes)? {
+            // Names of what they differ from can lead objects in a circle.
+            let is_odd = chain.len() == LONGEST_CHAIN || held > MOST_HELD || !seen.insert(here);
+            if is_odd || !self.inflate(stored, header.size, &mut bytes)? {
                 return Ok(None);
             }
+            held += bytes.len();
             match header.kind {
                 Kind::Blob => break self.kept.keep(here, bytes),
                 Kind::Delta(base) => {
@@ -338,5 +342,40 @@ mod tests {
             assert!(read(&damaged).is_none_or(|blob| blob == content), "byte {at}");
             assert!(read(&whole[..at]).is_none(), "cut at {at}");
         }
+    }
+
+    /// A pack of two objects that each name the other as what they differ from.
+    #[test]
+    fn objects_that_lead_in_a_circle_are_not_found_and_cost_nothing() {
+        let names = [[0; 20], [1; 20]];
+        let mut pack = b"PACK\0\0\0\x02\0\0\0\x02".to_vec();
+        let mut index = b"\xfftOc\0\0\0\x02".to_vec();
+        (0..256u32).for_each(|first| index.extend((first + 1).min(2).to_be_bytes()));
+        names.iter().for_each(|name| index.extend(name));
+        index.extend([0; 8]);
+        // Nothing that becomes nothing, stored as it is.
+        let difference = [0x78, 0x01, 1, 2, 0, 0xfd, 0xff, 0, 0, 0, 2, 0, 1];
+        for base in [1, 0] {
+            index.extend(u32::try_from(pack.len()).unwrap().to_be_bytes());
+            pack.push(7 << 4 | 2);
+            pack.extend(names[base]);
+            pack.extend(difference);
+        }
+        index.extend([0; 40]);
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("pack")).unwrap();
+        std::fs::write(dir.path().join("pack/p.idx"), index).unwrap();
+        std::fs::write(dir.path().join("pack/p.pack"), pack).unwrap();
+        let packs = Packs::open(dir.path()).unwrap();
+        let mut reader = PackReader::new(&packs);
+        let oid = Oid::from_bytes(&names[0]).unwrap();
+        assert!(packs.find(oid, 0).is_some());
+        let mut chain = Vec::new();
+        let place = packs.find(oid, 0).unwrap();
+        let stored = Place { offset: place.offset + 21, ..place };
+        assert!(reader.inflate(stored, 2, &mut chain).unwrap(), "the pack is well-formed but for its circle");
+        let begun = std::time::Instant::now();
+        (0..100).for_each(|_| assert!(!reader.read(oid, &mut chain).unwrap()));
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "a circle is walked once, not for ever");
     }
 }
