@@ -84,7 +84,7 @@ fn run_fuzzers(
         for target in targets {
             let noticed = fuzzers.notices_mutant(target)?;
             say_mutant(target.name, target.mutant, noticed);
-            survivors.extend((!noticed).then_some(target.mutant));
+            survivors.extend((!noticed).then(|| target.mutant.to_owned()));
         }
         return require_none(&survivors);
     }
@@ -103,7 +103,7 @@ fn say_mutant(name: &str, mutant: &str, noticed: bool) {
     println!("{name:<12} {mutant:<20} {}", if noticed { "noticed" } else { "SURVIVED" });
 }
 
-fn require_none(survivors: &[&str]) -> Result {
+fn require_none(survivors: &[String]) -> Result {
     if survivors.is_empty() {
         return Ok(());
     }
@@ -147,26 +147,37 @@ fn provide_tools(listing: &[Value]) -> Result {
     tools::require(&wanted.iter().map(|(program, package)| (&**program, &**package)).collect::<Vec<_>>())
 }
 
-/// Each scenario must notice its own mutant.
+/// Each scenario must notice each of its own mutants.
 fn run_mutants(built: &Built, listing: &[Value], scenarios: &[String]) -> Result {
     let mut survivors = Vec::new();
     for scenario in listing {
-        let (name, mutant) = (scenario["name"].as_str(), scenario["mutant"].as_str());
-        let (Some(name), Some(mutant)) = (name, mutant) else {
-            return Err("a scenario without a name".into());
-        };
+        let name = scenario["name"].as_str().ok_or("a scenario without a name")?;
         if !scenarios.is_empty() && !scenarios.iter().any(|wanted| wanted == name) {
             continue;
         }
-        let mut command = built.command();
-        command.args([name, "--quick"]).env("SEXTON_MUTANT", mutant);
-        let output = command.output()?;
-        let violations = String::from_utf8_lossy(&output.stderr).matches("violation:").count();
-        let noticed = !output.status.success() && violations > 0;
-        say_mutant(name, mutant, noticed);
-        survivors.extend((!noticed).then_some(mutant));
+        let mutants = names(&scenario["mutants"]);
+        if mutants.is_empty() {
+            return Err(
+                format!("the scenario {name} has no mutant, so nothing shows that it can fail").into()
+            );
+        }
+        for mutant in mutants {
+            let mut command = built.command();
+            command.args([name, "--quick", "--until-violation"]).env("SEXTON_MUTANT", &mutant);
+            let output = command.output()?;
+            let violations = String::from_utf8_lossy(&output.stderr).matches("violation:").count();
+            let noticed = !output.status.success() && violations > 0;
+            say_mutant(name, &mutant, noticed);
+            survivors.extend((!noticed).then_some(format!("{mutant} ({name})")));
+        }
     }
     require_none(&survivors)
+}
+
+/// The words in an array.
+fn names(array: &Value) -> Vec<String> {
+    let words = array.as_array().into_iter().flatten().filter_map(Value::as_str);
+    words.map(str::to_owned).collect()
 }
 
 /// The page's figures stand between these lines; the words around them are written by people.
@@ -176,21 +187,22 @@ const END: &str = "<!-- figures end -->";
 fn write_page(report: &Path, arguments: &FaultsArguments) -> Result {
     let outcomes: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(report)?)?;
     let mut table = String::from(
-        "| scenario | attacks | what it does | trials | faults | violations | seconds | its mutant |\n\
+        "| scenario | attacks | what it does | trials | faults | violations | seconds | its mutants |\n\
          |---|---|---|---:|---:|---:|---:|---|\n",
     );
     for one in &outcomes {
         let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
         let violations = one["violations"].as_array().map_or(0, Vec::len);
+        let mutants: Vec<String> = names(&one["mutants"]).iter().map(|name| format!("`{name}`")).collect();
         table.push_str(&format!(
-            "| `{}` | {} | {} | {} | {} | {violations} | {:.0} | `{}` |\n",
+            "| `{}` | {} | {} | {} | {} | {violations} | {:.0} | {} |\n",
             text("scenario"),
             text("promises"),
             text("what"),
             one["trials"],
             one["faults"],
             one["seconds"].as_f64().unwrap_or_default(),
-            text("mutant"),
+            mutants.join(" "),
         ));
     }
     let effort = if arguments.quick { "quick" } else { "full" };

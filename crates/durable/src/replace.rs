@@ -28,7 +28,12 @@ fn replace(
     sync: fn(&File) -> io::Result<()>,
     sync_name: fn(&Path) -> io::Result<()>,
 ) -> io::Result<()> {
-    let temporary = temporary_beside(path)?;
+    let temporary = if sexton_mutant::is("write_in_place") {
+        let _ = fs::remove_file(path);
+        path.to_owned()
+    } else {
+        temporary_beside(path)?
+    };
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&temporary)?;
     let replaced = write(&mut file)
         .and_then(|()| file.flush())

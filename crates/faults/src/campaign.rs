@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ pub(crate) struct Scenario {
     pub(crate) promises: &'static str,
     /// What it does, in a sentence.
     pub(crate) what: &'static str,
-    /// The deliberate defect that it must notice.
-    pub(crate) mutant: &'static str,
+    /// The deliberate defects that it must notice, one for each thing that it claims to attack.
+    pub(crate) mutants: &'static [&'static str],
     /// The programs that it needs, and the Debian package of each.
     pub(crate) tools: &'static [(&'static str, &'static str)],
     /// Carries it out.
@@ -38,10 +38,18 @@ pub(crate) struct Trials {
     trials: u64,
     faults: u64,
     violations: Vec<String>,
+    /// With so many violations it stops.
+    enough: usize,
+    begun: Instant,
+    /// When its user was last told how far it is.
+    told: Instant,
 }
 
+/// How often its user is told how far a scenario is.
+const NEWS: Duration = Duration::from_secs(20);
+
 /// After so many violations of one scenario nothing more is learnt from it.
-const ENOUGH: usize = 5;
+pub(crate) const ENOUGH: usize = 5;
 
 /// What the last panic said; a trial's violation.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
@@ -71,13 +79,27 @@ impl Trials {
 
     /// Whether so much was found wrong that the scenario can stop.
     pub(crate) fn is_hopeless(&self) -> bool {
-        self.violations.len() >= ENOUGH
+        self.violations.len() >= self.enough
     }
 
-    /// Carries out one trial, which returns how many faults it injected and panics where a promise is
-    /// broken.
+    fn begin(effort: Effort, seed: u64, enough: usize) -> Trials {
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let now = Instant::now();
+        Trials { effort, random, trials: 0, faults: 0, violations: Vec::new(), enough, begun: now, told: now }
+    }
+
+    /// Carries out one trial, which returns how many faults really struck and panics where a promise is
+    /// broken. Does nothing where the scenario is hopeless already.
     pub(crate) fn trial(&mut self, name: &str, body: impl FnOnce() -> u64) {
+        if self.is_hopeless() {
+            return;
+        }
         self.trials += 1;
+        if self.told.elapsed() > NEWS {
+            self.told = Instant::now();
+            let (trials, faults, seconds) = (self.trials, self.faults, self.begun.elapsed().as_secs());
+            eprintln!("   {seconds:>4} s, {faults} faults in {trials} trials: {name}");
+        }
         match catch_unwind(AssertUnwindSafe(body)) {
             Ok(faults) => self.faults += faults,
             Err(_) => {
@@ -104,15 +126,13 @@ pub(crate) struct Campaign {
 
 impl Campaign {
     /// Carries out these scenarios, one after another.
-    pub(crate) fn run(scenarios: &[&'static Scenario], effort: Effort, seed: u64) -> Campaign {
+    pub(crate) fn run(scenarios: &[&'static Scenario], effort: Effort, seed: u64, enough: usize) -> Campaign {
         std::panic::set_hook(Box::new(|info| {
             *LAST_PANIC.lock().unwrap() = info.to_string().replace('\n', " ");
         }));
         let outcomes = scenarios.iter().map(|scenario| {
             eprintln!("== {}: {}", scenario.name, scenario.what);
-            let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let mut trials = Trials { effort, random, trials: 0, faults: 0, violations: Vec::new() };
-            let begun = Instant::now();
+            let mut trials = Trials::begin(effort, seed, enough);
             require_tools(scenario, &mut trials);
             if trials.violations.is_empty()
                 && catch_unwind(AssertUnwindSafe(|| (scenario.run)(&mut trials))).is_err()
@@ -121,7 +141,7 @@ impl Campaign {
                 eprintln!("   violation: {why}");
                 trials.violations.push(why);
             }
-            let seconds = begun.elapsed().as_secs_f64();
+            let seconds = trials.begun.elapsed().as_secs_f64();
             Outcome { scenario, trials, seconds }
         });
         Campaign { outcomes: outcomes.collect() }
@@ -161,7 +181,7 @@ impl Campaign {
         let outcomes = self.outcomes.iter().map(|Outcome { scenario, trials, seconds }| {
             json!({
                 "scenario": scenario.name, "promises": scenario.promises, "what": scenario.what,
-                "mutant": scenario.mutant, "trials": trials.trials, "faults": trials.faults,
+                "mutants": scenario.mutants, "trials": trials.trials, "faults": trials.faults,
                 "violations": trials.violations, "seconds": seconds,
             })
         });

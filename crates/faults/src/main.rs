@@ -37,6 +37,9 @@ struct Arguments {
     /// Also write the results there, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<std::path::PathBuf>,
+    /// Stop a scenario at its first violation, where all one asks is whether there is any
+    #[arg(long)]
+    until_violation: bool,
     /// What random choices begin with
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -60,7 +63,8 @@ fn main() -> ExitCode {
         }
     };
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
-    let campaign = Campaign::run(&chosen, effort, arguments.seed);
+    let enough = if arguments.until_violation { 1 } else { campaign::ENOUGH };
+    let campaign = Campaign::run(&chosen, effort, arguments.seed, enough);
     print!("{}", campaign.table());
     if let Some(path) = arguments.report {
         std::fs::write(path, campaign.json().to_string()).unwrap();

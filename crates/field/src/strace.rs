@@ -54,11 +54,23 @@ pub struct Call {
     pub nth: usize,
 }
 
-/// Whether threads and child processes are traced too.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
+/// Whose calls are counted and disturbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Those of every thread and of every process that the binary starts.
     All,
+    /// Those of every thread of the binary, and of none of the programs that it executes.
+    Threads,
+    /// Those of its first thread.
     FirstThread,
+}
+
+/// What became of a run in which a call was to be disturbed.
+pub struct Disturbed {
+    /// What the binary did.
+    pub ran: Ran,
+    /// The calls that were really disturbed, as strace shows them; none where the binary never came so far.
+    pub struck: Vec<String>,
 }
 
 /// The binary under strace with these `-e` expressions, writing what it sees to `output`. Held to one
@@ -66,16 +78,26 @@ enum Family {
 fn traced(yard: &Yard, family: Family, output: &Path, expressions: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new("taskset");
     yard.enclose(&mut command);
-    command.args(["--cpu-list", &first_processor(), "strace", "-qq", "-y", "-s", "64", "-o"]);
-    command.arg(output);
-    if family == Family::All {
-        command.arg("-f");
-    }
+    // Of what strace says besides, only who was killed is of interest.
+    command.args(["--cpu-list", &first_processor(), "strace", "--quiet=attach,personality,thread-execve"]);
+    command.args(["-y", "-s", "64", "-o"]);
+    command.arg(output).args(family.options());
     for expression in expressions {
         command.args(["-e", expression]);
     }
     command.arg(crate::program()).args(arguments);
     command
+}
+
+impl Family {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Family::All => &["-f"],
+            // What executes another program is let go.
+            Family::Threads => &["-f", "-b", "execve"],
+            Family::FirstThread => &[],
+        }
+    }
 }
 
 /// A processor that this test may use.
@@ -97,34 +119,66 @@ pub fn trace_alone(yard: &Yard, arguments: &[&str]) -> Vec<String> {
 
 /// Every system call of the binary's first thread, in their order.
 pub fn every_call_alone(yard: &Yard, arguments: &[&str]) -> Vec<Call> {
-    let output = yard.path().join("trace");
-    let mut command = traced(yard, Family::FirstThread, &output, &["trace=all", "signal=none"], arguments);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    assert!(command.status().expect("strace and taskset are installed").success());
-    let text = String::from_utf8_lossy(&std::fs::read(&output).unwrap()).into_owned();
-    std::fs::remove_file(output).unwrap();
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let names = text.lines().filter_map(|line| Some(line.split_once('(')?.0));
-    let plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let names = every_line(yard, Family::FirstThread, arguments);
+    let names = names.iter().filter_map(|line| called(line));
     names
-        .filter(plain)
         .map(|name| {
-            let nth = counts.entry(name).or_default();
+            let nth = counts.entry(name.to_owned()).or_default();
             *nth += 1;
             Call { name: name.to_owned(), nth: *nth }
         })
         .collect()
 }
 
-fn trace_family(yard: &Yard, family: Family, arguments: &[&str]) -> Vec<String> {
+/// Every line of a trace of all that the binary's family does, in their order.
+pub fn every_line(yard: &Yard, family: Family, arguments: &[&str]) -> Vec<String> {
+    let output = yard.path().join("trace");
+    let mut command = traced(yard, family, &output, &["trace=all", "signal=none"], arguments);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().expect("strace and taskset are installed").success());
+    load_lines(&output)
+}
+
+/// The name of the call that a line of a trace begins with.
+fn called(line: &str) -> Option<&str> {
+    let name = split_line(line).1.split_once('(')?.0;
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    (plain && !name.is_empty()).then_some(name)
+}
+
+/// Every call of a trace with the line that shows it, each once however many threads made it.
+pub fn calls_in(trace: &[String]) -> Vec<(Call, String)> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut calls = Vec::new();
+    for line in trace {
+        let Some(name) = called(line) else { continue };
+        let nth = counts.entry((split_line(line).0, name)).or_default();
+        *nth += 1;
+        let call = Call { name: name.to_owned(), nth: *nth };
+        if seen.insert(call.clone()) {
+            calls.push((call, line.clone()));
+        }
+    }
+    calls
+}
+
+/// Reads what strace wrote, and takes it away.
+pub fn load_lines(output: &Path) -> Vec<String> {
+    let text = String::from_utf8_lossy(&std::fs::read(output).unwrap_or_default()).into_owned();
+    let _ = std::fs::remove_file(output);
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The mutating calls of a family, and every `openat`.
+pub fn trace_family(yard: &Yard, family: Family, arguments: &[&str]) -> Vec<String> {
     let output = yard.path().join("trace");
     let calls = format!("trace=openat,{}", MUTATING.join(","));
     let mut command = traced(yard, family, &output, &[&calls, "signal=none"], arguments);
     let ran = command.output().expect("strace and taskset are installed");
     assert!(ran.status.success(), "sexton {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
-    let text = String::from_utf8_lossy(&std::fs::read(&output).unwrap()).into_owned();
-    std::fs::remove_file(output).unwrap();
-    text.lines().map(str::to_owned).collect()
+    load_lines(&output)
 }
 
 /// A line of a trace, as the thread and its call. Without children strace names no thread.
@@ -166,21 +220,52 @@ pub fn kill_alone_at(yard: &Yard, call: &Call, arguments: &[&str], trial: &str) 
     kill_family_at(yard, Family::FirstThread, call, arguments, trial)
 }
 
-fn kill_family_at(yard: &Yard, family: Family, call: &Call, arguments: &[&str], trial: &str) -> bool {
+/// The same of any family.
+pub fn kill_family_at(yard: &Yard, family: Family, call: &Call, arguments: &[&str], trial: &str) -> bool {
     let Call { name, nth } = call;
+    let output = yard.path().join("trace-of-a-kill");
     let (only, kill) = (format!("trace={name}"), format!("inject={name}:signal=SIGKILL:when={nth}"));
-    let mut command = traced(yard, family, Path::new("/dev/null"), &[&only, &kill], arguments);
+    let mut command = traced(yard, family, &output, &[&only, &kill], arguments);
     // What it starts lives on: nobody waits for what that prints.
     command.env("SEXTON_TEST_TRIAL", trial).stdout(Stdio::null()).stderr(Stdio::null());
-    !command.status().expect("strace and taskset are installed").success()
+    command.status().expect("strace and taskset are installed");
+    !killed_in(&load_lines(&output), name).is_empty()
 }
 
-/// Runs the binary with `call` of its first thread failing with `error`, and gives back what it did.
-pub fn fail_at(yard: &Yard, call: &Call, error: &str, arguments: &[&str]) -> Ran {
+/// The calls of this name in which a thread was killed: strace never saw them return.
+pub fn killed_in(trace: &[String], name: &str) -> Vec<String> {
+    let mut last: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut killed = Vec::new();
+    for line in trace {
+        let (thread, rest) = split_line(line);
+        let was = last.insert(thread, rest).unwrap_or_default();
+        let in_call = called(was) == Some(name) && (was.ends_with("= ?") || was.contains("<unfinished"));
+        if rest.starts_with("+++ killed by SIGKILL") && in_call {
+            killed.push(was.to_owned());
+        }
+    }
+    killed
+}
+
+/// Runs the binary with `call` failing with `error`, in every thread of the family that comes so far. What it
+/// starts has `trial` in its environment, as SEXTON_TEST_TRIAL.
+pub fn fail_at(
+    yard: &Yard,
+    family: Family,
+    call: &Call,
+    error: &str,
+    arguments: &[&str],
+    trial: &str,
+) -> Disturbed {
     let Call { name, nth } = call;
+    let output = yard.path().join("trace-of-a-failure");
     let (only, fail) = (format!("trace={name}"), format!("inject={name}:error={error}:when={nth}"));
-    let mut command = traced(yard, Family::FirstThread, Path::new("/dev/null"), &[&only, &fail], arguments);
-    Ran::of(&command.output().expect("strace and taskset are installed"))
+    let mut command = traced(yard, family, &output, &[&only, &fail, "signal=none"], arguments);
+    command.env("SEXTON_TEST_TRIAL", trial);
+    let ran = Ran::of(&command.output().expect("strace and taskset are installed"));
+    let mut struck = load_lines(&output);
+    struck.retain(|line| line.contains("(INJECTED)"));
+    Disturbed { ran, struck }
 }
 
 /// The calls in the trace that changed something under `directory`. Opening a file that is there already

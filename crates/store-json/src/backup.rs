@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sexton_core::store::{Backup, Restored};
 use sexton_core::{Session, SessionId, StoreError, Time};
-use sexton_durable::{create_private_dir, sync_parent};
+use sexton_durable::{create_private_dir, sync_all, sync_parent};
 
 use crate::health::Health;
 use crate::journal::{Journal, io_error};
@@ -51,7 +51,7 @@ fn write_part(part: &Path, snapshot: &Snapshot) -> Result<u64, StoreError> {
         .create_new(true)
         .mode(0o600)
         .open(part)
-        .and_then(|mut file| file.write_all(&snapshot.encode()).and_then(|()| file.sync_all()));
+        .and_then(|mut file| file.write_all(&snapshot.encode()).and_then(|()| sync_all(&file)));
     written.map_err(io_error("cannot write", part))?;
     let records = with_backup(part, |reading, _| reading.count())?;
     if records == snapshot.records.len() as u64 {

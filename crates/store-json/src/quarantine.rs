@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use sexton_core::StoreError;
-use sexton_durable::{create_private_dir, sync_parent};
+use sexton_durable::{create_private_dir, sync_all, sync_parent};
 
 use crate::journal::{beside, io_error};
 
@@ -28,7 +28,7 @@ impl Quarantine {
         create_private_dir(&self.directory).map_err(io_error("cannot make", &self.directory))?;
         let kept = self.claim(label, |target| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
-            let written = file.write_all(bytes).and_then(|()| file.sync_all());
+            let written = file.write_all(bytes).and_then(|()| sync_all(&file));
             if written.is_err() {
                 // Half a copy would look like evidence.
                 let _ = fs::remove_file(target);

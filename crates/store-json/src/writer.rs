@@ -144,7 +144,9 @@ impl<'s> Writer<'s> {
 
 fn append_durably(path: &Path, lines: &[u8], end: u64, durability: Durability) -> Result<(), StoreError> {
     let mut file = OpenOptions::new().append(true).open(path).map_err(io_error("cannot open", path))?;
-    if let Err(source) = file.write_all(lines) {
+    if let Err(source) = file.write_all(lines)
+        && !sexton_mutant::is("ignore_write_errors")
+    {
         // Nobody has read half a commit for anything, so it can go at once. Where even that fails, it is
         // a torn end for the next writer.
         let _ = file.set_len(end);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use sexton_core::{StoreError, Time};
-use sexton_durable::{Mark, keep_aside, sync_parent};
+use sexton_durable::{Mark, keep_aside, sync_all, sync_parent};
 
 use crate::counters;
 use crate::files::{Files, WriterLock, failed, find};
@@ -117,7 +117,7 @@ pub(crate) fn create_private(path: &Path) -> io::Result<()> {
 
 /// Makes a file's content durable.
 pub(crate) fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    sync_all(&File::open(path)?)
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sexton_core::store::{Backup, Restored};
 use sexton_core::{SessionId, StoreError, Time};
-use sexton_durable::{create_private_dir, sync_parent};
+use sexton_durable::{create_private_dir, sync_all, sync_parent};
 use sha2::{Digest, Sha256};
 
 use crate::document::{Content, Document};
@@ -75,7 +75,7 @@ fn write_part(part: &Path, content: &[u8]) -> io::Result<()> {
     header.push(b'\n');
     file.write_all(&header)?;
     file.write_all(content)?;
-    file.sync_all()
+    sync_all(&file)
 }
 
 /// Gives the finished copy the first name that is free: two backups may fall into one millisecond.

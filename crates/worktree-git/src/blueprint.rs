@@ -8,7 +8,7 @@ use git2::{Config, Repository};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sexton_core::worktree::Plot;
 use sexton_core::{Time, WorktreeError};
-use sexton_durable::sync_parent;
+use sexton_durable::{sync_all, sync_parent};
 
 use crate::entry;
 use crate::fault::{cannot_create, failed};
@@ -108,7 +108,7 @@ impl Blueprint<'_> {
         fs::write(built.join("logs/HEAD"), self.first_move())?;
         self.copy_sparse_checkout(built)?;
         self.mark.write_new(built)?;
-        fs::File::open(built)?.sync_all()
+        sync_all(&fs::File::open(built)?)
     }
 
     /// The reflog of HEAD begins where the worktree begins.

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sexton_core::worktree::Plot;
 use sexton_core::{OsText, SessionId, Time, WorktreeError};
+use sexton_durable::sync_all;
 
 use crate::fault::failed;
 
@@ -94,7 +95,7 @@ impl Mark {
         text.push(b'\n');
         let mut file = File::create_new(admin.join(FILE))?;
         file.write_all(&text)?;
-        file.sync_all()
+        sync_all(&file)
     }
 }
 

@@ -10,6 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use sexton_durable::sync_all;
+
 use crate::entry;
 
 /// How long another git process may hold a lock.
@@ -131,7 +133,7 @@ impl Lock {
         let mut file = File::options().write(true).truncate(true).open(&self.kept)?;
         file.write_all(content)?;
         // Other branches are in it too.
-        file.sync_all()?;
+        sync_all(&file)?;
         self.commit()
     }
 }

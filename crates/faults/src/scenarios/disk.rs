@@ -10,7 +10,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "disk",
     promises: "I6",
     what: "full disks, by bytes and by files; a disk whose sync really fails",
-    mutant: "ignore_sync_errors",
+    mutants: &["ignore_sync_errors"],
     tools: &[("mkfs.ext4", "e2fsprogs"), ("mount", "mount")],
     run,
 };
@@ -38,19 +38,19 @@ fn fill(store: &str, kilobytes: u64) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let disk = Mounted::tmpfs(&directory.path().join("disk"), &format!("{kilobytes}k"), "100");
     let url = url_in(disk.path(), store);
-    prepare(&url);
+    let neighbours = prepare(&url);
     let mut ledger = Ledger::start(&url, true);
     ledger.end();
     assert!(ledger.failure.is_some() && ledger.committed() > 0, "the disk was never full");
     let full = [ledger];
-    Ledger::require_kept(&full, &url);
+    Ledger::require_kept(&full, &neighbours, &url);
     disk.remount("size=64m");
     let mut next = Ledger::start(&url, true);
     next.listen_until(20);
     assert_eq!(next.failure, None, "with room again it should go on");
     next.kill();
     let [full] = full;
-    Ledger::require_kept(&[full, next], &url);
+    Ledger::require_kept(&[full, next], &neighbours, &url);
     1
 }
 
@@ -73,11 +73,11 @@ fn run_out_of_files(store: &str, files: u64) -> u64 {
         std::fs::remove_file(disk.path().join(format!("filler-{number}"))).unwrap();
     }
     disk.remount("nr_inodes=100");
-    prepare(&url);
+    let neighbours = prepare(&url);
     let mut ledger = Ledger::start(&url, true);
     ledger.listen_until(5);
     ledger.kill();
-    Ledger::require_kept(&[ledger], &url);
+    Ledger::require_kept(&[ledger], &neighbours, &url);
     1
 }
 
@@ -88,7 +88,7 @@ fn fail_sync(store: &str, megabytes: u64) -> u64 {
     let below = Mounted::tmpfs(&directory.path().join("below"), &format!("{megabytes}m"), "100");
     let disk = Mounted::ext4(&directory.path().join("disk"), &below.path().join("image"), 64 << 20);
     let url = url_in(disk.path(), store);
-    prepare(&url);
+    let neighbours = prepare(&url);
     let mut ledger = Ledger::start(&url, true);
     ledger.listen_until(3);
     // Something else fills what is below.
@@ -101,6 +101,6 @@ fn fail_sync(store: &str, megabytes: u64) -> u64 {
     drop(filler);
     std::fs::remove_file(below.path().join("filler")).unwrap();
     disk.again();
-    Ledger::require_kept(&[ledger], &url);
+    Ledger::require_kept(&[ledger], &neighbours, &url);
     1
 }

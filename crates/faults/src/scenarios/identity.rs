@@ -19,7 +19,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "identity",
     promises: "I2",
     what: "pids given out again, in one tick and between check and signal; other boots and namespaces",
-    mutant: "no_identity_check",
+    mutants: &["no_identity_check"],
     tools: &[("unshare", "util-linux"), ("strace", "strace")],
     run,
 };

@@ -15,11 +15,16 @@ use sexton_core::plugin::{Registry, StoreOptions};
 use sexton_core::store::{Access, Durability, update_session};
 use sexton_core::{Batch, Host, Session, SessionId, Store, Time};
 
+use crate::bystanders::{NEIGHBOUR, Neighbours};
+
 /// The word that makes this program such a process.
 pub(crate) const ROLE: &str = "ledger-role";
 
 /// The record that all writers of a store change together.
 const SHARED: &str = "shared";
+
+/// The records that no writer makes.
+const OTHERS: [&str; 2] = [SHARED, NEIGHBOUR];
 
 /// Long enough for anything on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -41,15 +46,18 @@ fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-fn blank(id: &SessionId) -> Session {
+/// A session of which nothing is known.
+pub(crate) fn blank(id: &SessionId) -> Session {
     let host = Host { machine_id: "m".to_owned(), hostname: "h".to_owned() };
     Session::new(id.clone(), host, Time::from(jiff::Timestamp::now()))
 }
 
-/// Puts the record there that all writers share.
-pub(crate) fn prepare(url: &str) {
+/// Puts the record there that all writers share, and neighbours whom none of them may disturb.
+pub(crate) fn prepare(url: &str) -> Neighbours {
     let shared = blank(&SHARED.parse().unwrap());
     block_on(open(url, Access::Write).unwrap().commit(Batch::new().insert(shared))).unwrap();
+    let (_, path) = url.split_once(':').unwrap();
+    Neighbours::plant(Path::new(path).parent().unwrap(), url)
 }
 
 /// How often the shared record was changed.
@@ -177,8 +185,9 @@ impl Ledger {
     }
 
     /// Requires that everything it said is true: what was acknowledged is there, and nothing is there that
-    /// it never began.
-    pub(crate) fn require_kept(ledgers: &[Ledger], url: &str) {
+    /// it never began. The neighbours are as they were.
+    pub(crate) fn require_kept(ledgers: &[Ledger], neighbours: &Neighbours, url: &str) {
+        neighbours.require_untouched(url);
         let store = open(url, Access::Read).unwrap();
         let listing = block_on(store.list(&sexton_core::Query::all())).unwrap();
         assert!(listing.damage.is_empty() && store.damage().iter().all(|one| one.harmless), "{listing:?}");
@@ -189,7 +198,7 @@ impl Ledger {
             begun.iter().filter(|(id, acknowledged)| **acknowledged && !found.contains(id)).collect();
         assert!(lost.is_empty(), "{} acknowledged records are lost: {lost:?}", lost.len());
         let strange: Vec<_> =
-            found.iter().filter(|id| id.as_str() != SHARED && !begun.contains_key(id)).collect();
+            found.iter().filter(|id| !OTHERS.contains(&id.as_str()) && !begun.contains_key(id)).collect();
         assert!(strange.is_empty(), "nobody made {strange:?}");
     }
 }

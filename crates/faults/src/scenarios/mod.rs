@@ -7,7 +7,7 @@ mod disk;
 mod errors;
 mod identity;
 mod kills;
-mod ledger;
+pub(crate) mod ledger;
 mod power;
 mod starts;
 mod trees;
@@ -52,7 +52,7 @@ pub(crate) fn listing() -> Value {
     let scenarios = SCENARIOS.iter().map(|scenario| {
         let tools: Vec<_> = scenario.tools.iter().map(|(program, package)| [program, package]).collect();
         json!({"name": scenario.name, "promises": scenario.promises, "what": scenario.what,
-               "mutant": scenario.mutant, "tools": tools})
+               "mutants": scenario.mutants, "tools": tools})
     });
     scenarios.collect()
 }

@@ -1,99 +1,125 @@
-//! Power cuts: in a stream of commits, and in the middle of a recovery. Whatever was acknowledged is there
-//! when the power is back, and no worktree is gone whose work is not.
-
-use std::process::Stdio;
-use std::time::Duration;
+//! Power cuts: in a stream of commits, before every change that a deed makes, and right after it said that it
+//! is done. Whatever was acknowledged is there when the power is back, no worktree is gone whose work is not,
+//! and what was cut off can be done again.
 
 use rustix::process::Signal;
-use sexton_field::Yard;
 use sexton_field::repository::Repository;
-use sexton_field::scene::Scene;
+use sexton_field::strace::{Call, kill_family_at, mutating_calls, trace_family};
 
+use super::deeds::{DEEDS, Deed, RECOVER, Stage, require_saved_or_there};
 use super::ledger::{Ledger, prepare, url_in};
 use crate::campaign::{Scenario, Trials};
-use crate::mounts::{Mounted, require_root};
+use crate::mounts::{Mounted, must, require_root};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "power",
-    promises: "I4 I6",
-    what: "power cuts on ext4, during commits and during recovery",
-    mutant: "no_sync",
-    tools: &[("mkfs.ext4", "e2fsprogs"), ("mount", "mount"), ("perl", "perl-base"), ("git", "git")],
+    promises: "I4 I6 I7",
+    what: "power cuts on ext4: during commits, before every change of a recovery, after every deed",
+    mutants: &["no_sync", "no_directory_sync", "no_rescue_sync"],
+    tools: &[
+        ("mkfs.ext4", "e2fsprogs"),
+        ("mount", "mount"),
+        ("perl", "perl-base"),
+        ("git", "git"),
+        ("strace", "strace"),
+    ],
     run,
 };
 
-const IMAGE_BYTES: u64 = 64 << 20;
+const IMAGE_BYTES: u64 = 128 << 20;
 
 fn run(trials: &mut Trials) {
     require_root();
     for store in ["sqlite", "json"] {
         for round in 0..trials.either(3, 30) {
-            if trials.is_hopeless() {
-                return;
-            }
             let commits = 5 + usize::try_from(trials.random(60)).unwrap();
             trials.trial(&format!("{store}, commits, round {round}"), || cut_commits(store, commits));
         }
-        for round in 0..trials.either(2, 15) {
-            if trials.is_hopeless() {
-                return;
-            }
-            let delay = Duration::from_millis(trials.random(300));
-            trials.trial(&format!("{store}, recovery, round {round}"), || cut_recovery(store, delay));
+        attack_recovery(trials, store);
+        for deed in DEEDS.iter().filter(|deed| deed.stores.contains(&store)) {
+            trials.trial(&format!("{store}, after {}", deed.name), || cut_after(deed, store));
         }
+    }
+}
+
+/// A disk that can lose its power.
+struct Disk {
+    mounted: Mounted,
+    _directory: tempfile::TempDir,
+}
+
+impl Disk {
+    fn make() -> Disk {
+        let directory = tempfile::tempdir().unwrap();
+        let (place, image) = (directory.path().join("disk"), directory.path().join("image"));
+        Disk { mounted: Mounted::ext4(&place, &image, IMAGE_BYTES), _directory: directory }
+    }
+
+    /// What the beginning of a trial is, the disk has.
+    fn sync(&self) {
+        must("sync", &["-f", self.mounted.path().to_str().unwrap()]);
+    }
+
+    /// Without power, and with it again.
+    fn cut(&self) {
+        self.mounted.cut_power();
+        self.mounted.unmount();
+        self.mounted.again();
     }
 }
 
 fn cut_commits(store: &str, commits: usize) -> u64 {
-    let directory = tempfile::tempdir().unwrap();
-    let disk = Mounted::ext4(&directory.path().join("disk"), &directory.path().join("image"), IMAGE_BYTES);
-    let url = url_in(disk.path(), store);
-    prepare(&url);
+    let disk = Disk::make();
+    let url = url_in(disk.mounted.path(), store);
+    let neighbours = prepare(&url);
+    disk.sync();
     let mut ledger = Ledger::start(&url, true);
     ledger.listen_until(commits);
     ledger.signal(Signal::STOP);
-    disk.cut_power();
+    disk.mounted.cut_power();
     ledger.kill();
-    disk.unmount();
-    disk.again();
-    Ledger::require_kept(&[ledger], &url);
+    disk.mounted.unmount();
+    disk.mounted.again();
+    assert!(ledger.committed() >= commits, "it ended by itself: {:?}", ledger.failure);
+    Ledger::require_kept(&[ledger], &neighbours, &url);
     1
 }
 
-fn cut_recovery(store: &'static str, delay: Duration) -> u64 {
-    let directory = tempfile::tempdir().unwrap();
-    let disk = Mounted::ext4(&directory.path().join("disk"), &directory.path().join("image"), IMAGE_BYTES);
-    let scene = Scene::inside(disk.path(), store, 3);
-    sync_all(&disk);
-    let mut recovery =
-        scene.yard.command(&["recover"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let moment = std::sync::mpsc::channel::<()>();
-    let _ = moment.1.recv_timeout(delay);
-    let pid = rustix::process::Pid::from_child(&recovery);
-    let _ = rustix::process::kill_process(pid, Signal::STOP);
-    disk.cut_power();
-    let _ = recovery.kill();
-    recovery.wait().unwrap();
-    disk.unmount();
-    disk.again();
-    require_saved_or_there(&scene.yard, &scene.repository, &scene.orphans);
-    scene.yard.ok(&["recover"]);
-    scene.require_settled();
-    scene.require_nothing_lost();
-    1
-}
-
-fn sync_all(disk: &Mounted) {
-    crate::mounts::must("sync", &["-f", disk.path().to_str().unwrap()]);
-}
-
-/// A worktree that is gone has a rescue, and every object of the rescue can be read.
-fn require_saved_or_there(yard: &Yard, repository: &Repository, orphans: &[String]) {
-    let rescued = repository.rescues();
-    for id in orphans {
-        let tree = yard.record(id)["worktree"]["path"].as_str().unwrap().to_owned();
-        let there = std::path::Path::new(&tree).join("tracked").exists();
-        assert!(there || rescued.contains(id), "the worktree of {id} is gone, and so is its work");
+/// The power goes when a recovery is about to make a change: what it changed before may be on the disk or
+/// not, and all of it in any order.
+fn attack_recovery(trials: &mut Trials, store: &'static str) {
+    if trials.is_hopeless() {
+        return;
     }
-    repository.git(&["fsck", "--no-dangling", "--no-progress"]);
+    let disk = Disk::make();
+    let stage = Stage::set_inside(disk.mounted.path(), &RECOVER, store);
+    let command = stage.command();
+    let calls = mutating_calls(&trace_family(&stage.yard, RECOVER.family, &command));
+    stage.require_done();
+    for call in trials.some_of(&calls, 12) {
+        let Call { name, nth } = &call;
+        trials.trial(&format!("{store}, recovery, before {name} number {nth}"), || {
+            stage.reset();
+            disk.sync();
+            let struck = kill_family_at(&stage.yard, RECOVER.family, &call, &command, "");
+            disk.cut();
+            require_saved_or_there(&stage.yard);
+            Repository::of_work_dir(&stage.yard).git(&["fsck", "--no-dangling", "--no-progress"]);
+            stage.require_readable();
+            stage.do_again();
+            stage.require_done();
+            u64::from(struck)
+        });
+    }
+}
+
+/// The power goes the moment after a deed was said to be done.
+fn cut_after(deed: &Deed, store: &'static str) -> u64 {
+    let disk = Disk::make();
+    let stage = Stage::set_inside(disk.mounted.path(), deed, store);
+    disk.sync();
+    stage.do_again();
+    disk.cut();
+    stage.require_done();
+    1
 }

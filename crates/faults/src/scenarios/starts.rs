@@ -14,7 +14,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "starts",
     promises: "I1 I8 I10",
     what: "SIGKILL at every change of a start and of a stop",
-    mutant: "gate_before_record",
+    mutants: &["gate_before_record"],
     tools: &[("strace", "strace"), ("taskset", "util-linux")],
     run,
 };

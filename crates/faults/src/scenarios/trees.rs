@@ -13,7 +13,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "trees",
     promises: "I8 I10",
     what: "trees that fork, setsid, double-fork and chain; zombies, stopped, frozen and D-state members",
-    mutant: "command_only",
+    mutants: &["command_only"],
     tools: &[("setsid", "util-linux"), ("mkfs.ext4", "e2fsprogs"), ("fsfreeze", "util-linux")],
     run,
 };

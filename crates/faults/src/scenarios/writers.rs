@@ -9,7 +9,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "writers",
     promises: "I6",
     what: "16 writers, killed and stopped at random, their history checked against a model",
-    mutant: "no_lock",
+    mutants: &["no_lock"],
     tools: &[],
     run,
 };
@@ -31,7 +31,7 @@ fn run(trials: &mut Trials) {
 fn attack(store: &str, choices: &[u64]) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let url = url_in(directory.path(), store);
-    prepare(&url);
+    let neighbours = prepare(&url);
     let mut working: Vec<Ledger> = (0..WRITERS).map(|_| Ledger::start(&url, true)).collect();
     let mut ended = Vec::new();
     for choice in choices {
@@ -58,7 +58,7 @@ fn attack(store: &str, choices: &[u64]) -> u64 {
     for ledger in &ended {
         assert_eq!(ledger.failure, None, "trouble reached a writer");
     }
-    Ledger::require_kept(&ended, &url);
+    Ledger::require_kept(&ended, &neighbours, &url);
     let (begun, acknowledged) =
         ended.iter().fold((0, 0), |sum, one| (sum.0 + one.turns.0, sum.1 + one.turns.1));
     let found = shared_turns(&url);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use git2::{Oid, Repository};
 use sexton_core::{SessionId, WorktreeError};
-use sexton_durable::{FileLock, sync_parent};
+use sexton_durable::{FileLock, sync_all, sync_parent};
 
 use crate::fault::failed;
 
@@ -98,7 +98,7 @@ fn write_synced(path: &Path, commit: Oid) -> io::Result<()> {
     }
     let mut file = File::create_new(path)?;
     writeln!(file, "{commit}")?;
-    file.sync_all()
+    sync_all(&file)
 }
 
 fn is_ours(lock: &Path) -> bool {
