@@ -156,6 +156,9 @@ impl Registry {
     }
 
     /// Opens the probe called `name`, or with [`AUTO`] the strongest that works here.
+    ///
+    /// One that says that it cannot work here gives way to the next. One that works here and failed just now
+    /// does not: a weaker one would take identities that prove less, and nobody would know.
     pub fn open_probe(&self, name: &str) -> Result<Box<dyn ProcessProbe>, PluginError> {
         if name != AUTO {
             let plugin = self.probes.iter().find(|plugin| plugin.name == name).ok_or_else(|| {
@@ -170,7 +173,8 @@ impl Registry {
         for plugin in by_strength {
             match (plugin.open)() {
                 Ok(probe) => return Ok(probe),
-                Err(error) => tried.push(error.to_string()),
+                Err(error @ ProbeError::Unsupported { .. }) => tried.push(error.to_string()),
+                Err(error) => return Err(error.into()),
             }
         }
         Err(PluginError::NoProbe { tried })
@@ -235,6 +239,26 @@ mod tests {
     fn two_backends_of_one_name_are_an_error() {
         let error = require_unique("store", ["a", "b", "a"].into_iter()).unwrap_err();
         assert_eq!(error.to_string(), "two store backends are called `a`");
+    }
+
+    fn fail_just_now() -> Result<Box<dyn ProcessProbe>, ProbeError> {
+        let source = std::io::Error::other("too many open files");
+        Err(ProbeError::Io { action: "looking around failed".to_owned(), source })
+    }
+
+    fn cannot_work_here() -> Result<Box<dyn ProcessProbe>, ProbeError> {
+        Err(ProbeError::Unsupported { probe: "none", why: "nothing works".to_owned() })
+    }
+
+    #[test]
+    fn i2_a_probe_that_failed_just_now_gives_way_to_no_weaker_one() {
+        static STRONG: ProbePlugin =
+            ProbePlugin { name: "strong", summary: "", strength: 2, open: fail_just_now };
+        static WEAK: ProbePlugin =
+            ProbePlugin { name: "weak", summary: "", strength: 1, open: cannot_work_here };
+        let opened = |probes| Registry { probes, ..registry() }.open_probe(AUTO).err().unwrap();
+        assert!(matches!(opened(vec![&STRONG, &WEAK]), PluginError::Probe(ProbeError::Io { .. })));
+        assert!(matches!(opened(vec![&WEAK]), PluginError::NoProbe { .. }));
     }
 
     #[test]

@@ -19,5 +19,5 @@ pub use replace::{
     create_private_dir, keep_aside, remove_leftovers, replace_file, replace_file_unsynced, set_aside,
     sync_parent,
 };
-pub use sync::{sync_all, sync_data};
+pub use sync::{sync_all, sync_data, sync_file_system};
 pub use uuid::random_uuid;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 /// Makes a file's content and everything about it durable.
 pub fn sync_all(file: &File) -> io::Result<()> {
@@ -11,6 +12,21 @@ pub fn sync_all(file: &File) -> io::Result<()> {
 /// Makes a file's content durable, and of what is about it only what is needed to read that.
 pub fn sync_data(file: &File) -> io::Result<()> {
     mutated(file, File::sync_data)
+}
+
+/// Makes everything durable that the file system of `path` holds: for what other programs wrote there and nobody
+/// synced, whatever it is.
+pub fn sync_file_system(path: &Path) -> io::Result<()> {
+    mutated(&File::open(path)?, |file| {
+        #[cfg(target_os = "linux")]
+        rustix::fs::syncfs(file)?;
+        #[cfg(not(target_os = "linux"))]
+        {
+            _ = file;
+            rustix::fs::sync();
+        }
+        Ok(())
+    })
 }
 
 fn mutated(file: &File, sync: fn(&File) -> io::Result<()>) -> io::Result<()> {

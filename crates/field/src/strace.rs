@@ -196,12 +196,12 @@ pub fn mutating_calls(trace: &[String]) -> Vec<Call> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut calls = Vec::new();
     for line in trace {
-        let (thread, call) = split_line(line);
-        let Some((name, arguments)) = call.split_once('(') else { continue };
+        let (thread, rest) = split_line(line);
+        let Some(name) = called(line) else { continue };
         let count = counts.entry((thread.to_owned(), name.to_owned())).or_default();
         *count += 1;
         let call = Call { name: name.to_owned(), nth: *count };
-        let mutates = name != "openat" || arguments.contains("O_CREAT");
+        let mutates = MUTATING.contains(&name) || (name == "openat" && rest.contains("O_CREAT"));
         if mutates && !calls.contains(&call) {
             calls.push(call);
         }

@@ -65,9 +65,8 @@ struct LinuxProbe {
 
 impl LinuxProbe {
     fn open() -> Result<LinuxProbe, ProbeError> {
-        let unsupported = |why| ProbeError::Unsupported { probe: NAME, why };
-        let proc = ProcDir::open().map_err(unsupported)?;
-        let here = Vantage::look(&proc).map_err(unsupported)?;
+        let proc = ProcDir::open()?;
+        let here = Vantage::look(&proc)?;
         Ok(LinuxProbe { proc, here })
     }
 }
@@ -136,6 +135,23 @@ impl ProcessProbe for LinuxProbe {
         if let Ok(Some(cgroup)) = Cgroup::find(cgroup) {
             let _ = cgroup.remove();
         }
+    }
+}
+
+/// That this probe cannot work here, and why.
+fn missing(why: impl Into<String>) -> ProbeError {
+    ProbeError::Unsupported { probe: NAME, why: why.into() }
+}
+
+/// What an error says when we look around: that something is missing here, or only that looking failed. After
+/// the one somebody else may try; after the other nobody knows anything.
+fn obstacle(action: &str, error: std::io::Error) -> ProbeError {
+    use std::io::ErrorKind::{InvalidInput, NotADirectory, NotFound, PermissionDenied, Unsupported};
+    match error.kind() {
+        NotFound | PermissionDenied | NotADirectory | InvalidInput | Unsupported => {
+            missing(format!("{action} does not work: {error}"))
+        }
+        _ => failed(action, error),
     }
 }
 

@@ -14,8 +14,10 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, Stat as FileStat};
 use rustix::io::Errno;
+use sexton_core::ProbeError;
 
 use crate::stat::Stat;
+use crate::{missing, obstacle};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -27,13 +29,13 @@ pub(crate) struct ProcDir {
 }
 
 impl ProcDir {
-    pub(crate) fn open() -> Result<ProcDir, String> {
+    pub(crate) fn open() -> Result<ProcDir, ProbeError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(CWD, "/proc", flags, Mode::empty())
-            .map_err(|error| format!("/proc cannot be opened: {error}"))?;
-        let kind = rustix::fs::fstatfs(&dir).map_err(|error| format!("/proc cannot be examined: {error}"))?;
+            .map_err(|error| obstacle("opening /proc", error.into()))?;
+        let kind = rustix::fs::fstatfs(&dir).map_err(|error| obstacle("examining /proc", error.into()))?;
         if kind.f_type as i64 != PROC_SUPER_MAGIC {
-            return Err("/proc is not mounted".to_owned());
+            return Err(missing("/proc is not mounted"));
         }
         Ok(ProcDir { dir })
     }

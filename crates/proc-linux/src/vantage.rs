@@ -1,11 +1,10 @@
 //! Where we stand: the boot, and the namespaces that give pids and ticks their meaning.
 
-use std::io;
-
-use sexton_core::ProcessIdentity;
+use sexton_core::{ProbeError, ProcessIdentity};
 
 use crate::handle::Handle;
 use crate::procfs_dir::ProcDir;
+use crate::{missing, obstacle};
 
 /// What every identity taken by this process has in common. None of it changes while we live.
 pub(crate) struct Vantage {
@@ -19,23 +18,25 @@ pub(crate) struct Vantage {
 
 impl Vantage {
     /// Looks around; the error says what is missing here.
-    pub(crate) fn look(proc: &ProcDir) -> Result<Vantage, String> {
+    pub(crate) fn look(proc: &ProcDir) -> Result<Vantage, ProbeError> {
         let own = std::process::id();
         // A `/proc` of an outer namespace shows other processes under our numbers.
-        if proc.load_own_pids().map_err(|error| format!("/proc/self cannot be read: {error}"))? != [own] {
-            return Err("/proc belongs to another pid namespace".to_owned());
+        if proc.load_own_pids().map_err(|error| obstacle("reading /proc/self", error))? != [own] {
+            return Err(missing("/proc belongs to another pid namespace"));
         }
-        let boot_id = proc.load("sys/kernel/random/boot_id").ok().flatten();
+        let boot_id = proc.load("sys/kernel/random/boot_id");
+        let boot_id = boot_id.map_err(|error| obstacle("reading the boot id", error))?;
         let boot_id = boot_id.and_then(|text| Some(String::from_utf8(text).ok()?.trim().to_owned()));
-        let boot_id = boot_id.filter(|id| !id.is_empty()).ok_or("the boot id cannot be read")?;
-        let pid_namespace = namespace(proc, "pid").map_err(|error| error.to_string())?;
-        let handle = Handle::open(own).map_err(|error| format!("pidfd_open does not work: {error}"))?;
-        let handle = handle.ok_or("pidfd_open does not find this very process")?;
+        let boot_id = boot_id.filter(|id| !id.is_empty()).ok_or_else(|| missing("there is no boot id"))?;
+        let pid_namespace = namespace(proc, "pid")?;
+        let handle = Handle::open(own).map_err(|error| obstacle("pidfd_open", error))?;
+        let handle = handle.ok_or_else(|| missing("pidfd_open does not find this very process"))?;
+        let inode = handle.load_inode().map_err(|error| obstacle("examining a pidfd", error))?;
         Ok(Vantage {
             boot_id,
-            pid_namespace: pid_namespace.ok_or("/proc/self/ns/pid is missing")?,
-            time_namespace: namespace(proc, "time").map_err(|error| error.to_string())?,
-            has_pidfs: handle.load_inode().map_err(|error| error.to_string())?.is_some(),
+            pid_namespace: pid_namespace.ok_or_else(|| missing("/proc/self/ns/pid is missing"))?,
+            time_namespace: namespace(proc, "time")?,
+            has_pidfs: inode.is_some(),
         })
     }
 
@@ -55,6 +56,8 @@ impl Vantage {
     }
 }
 
-fn namespace(proc: &ProcDir, kind: &str) -> io::Result<Option<u64>> {
-    Ok(proc.load_metadata(&format!("self/ns/{kind}"))?.map(|metadata| metadata.st_ino))
+fn namespace(proc: &ProcDir, kind: &str) -> Result<Option<u64>, ProbeError> {
+    let metadata = proc.load_metadata(&format!("self/ns/{kind}"));
+    let metadata = metadata.map_err(|error| obstacle("examining /proc/self/ns", error))?;
+    Ok(metadata.map(|metadata| metadata.st_ino))
 }

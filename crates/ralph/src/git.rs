@@ -64,6 +64,11 @@ impl Git {
         Git { directory: directory.to_owned() }
     }
 
+    /// Where it works.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Runs it, and gives back what it said and how it ended.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<Output, GitError> {
         self.command(arguments).output().map_err(GitError::NotExecuted)

@@ -6,7 +6,10 @@
 //! does not matter how often, or by how many killed loops, this was tried before.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+use sexton_durable::sync_file_system;
 
 use crate::git::{Git, GitError, complaint};
 use crate::schedule::MergeOutcome;
@@ -21,6 +24,8 @@ const MAX_NAMED: usize = 5;
 pub(crate) struct Mainline {
     git: Git,
     base: String,
+    /// Whether what is merged survives a power cut.
+    power_safe: bool,
 }
 
 /// A worktree, as `git worktree list` tells it.
@@ -44,8 +49,8 @@ const ATTEMPTS: usize = 5;
 
 impl Mainline {
     /// The branch `base` of the repository at `repo`.
-    pub(crate) fn new(repo: &Path, base: &str) -> Mainline {
-        Mainline { git: Git::at(repo), base: base.to_owned() }
+    pub(crate) fn new(repo: &Path, base: &str, power_safe: bool) -> Mainline {
+        Mainline { git: Git::at(repo), base: base.to_owned(), power_safe }
     }
 
     /// Its full name.
@@ -85,7 +90,31 @@ impl Mainline {
     }
 
     /// Merges `tip`, the work on `ticket`. The caller holds the lock of merges.
+    ///
+    /// Merged is what is durable: the worktree goes next, and neither the objects that an agent's git wrote nor
+    /// the branch that ours moved are synced by git.
     pub(crate) fn merge(&self, ticket: &Ticket, tip: &str) -> Result<MergeOutcome, GitError> {
+        let outcome = self.merge_in_memory(ticket, tip)?;
+        if self.power_safe
+            && matches!(outcome, MergeOutcome::Merged { .. })
+            && let Err(error) = self.settle()
+        {
+            let why = format!("what was merged into `{}` cannot be made durable: {error}", self.base);
+            return Ok(MergeOutcome::Deferred { why });
+        }
+        Ok(outcome)
+    }
+
+    /// Makes the repository durable as it stands.
+    fn settle(&self) -> io::Result<()> {
+        if sexton_mutant::is("no_merge_sync") {
+            return Ok(());
+        }
+        let common = self.git.say(&["rev-parse", "--git-common-dir"]).map_err(io::Error::other)?;
+        sync_file_system(&self.git.directory().join(common))
+    }
+
+    fn merge_in_memory(&self, ticket: &Ticket, tip: &str) -> Result<MergeOutcome, GitError> {
         for _ in 0..ATTEMPTS {
             let base = self.require_tip()?;
             if self.git.contains(&base, tip)? {

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use serde::Serialize;
 use sexton_core::config::{Config, OrAuto};
 use sexton_core::recover::{Policy, Progress, Report};
+use sexton_core::store::Durability;
 use sexton_core::{SessionId, Time};
 use sexton_embed::{House, now};
 
@@ -153,7 +154,11 @@ impl Loop {
             settings: Arc::clone(&self.settings),
             site: Arc::new(self.site.clone()),
             shell: Arc::new(shell),
-            mainline: Mainline::new(&self.site.repo, &state.base),
+            mainline: Mainline::new(
+                &self.site.repo,
+                &state.base,
+                self.house.config.durability.value == Durability::Power,
+            ),
             policy: Arc::new(self.policy()),
             run: state.run.clone(),
             messages: self.messages.0.clone(),

@@ -4,6 +4,7 @@ mod bytes;
 mod clocks;
 mod deeds;
 mod disk;
+mod ends;
 mod errors;
 mod identity;
 mod kills;
@@ -23,6 +24,7 @@ use crate::campaign::Scenario;
 static SCENARIOS: &[Scenario] = &[
     kills::SCENARIO,
     starts::SCENARIO,
+    ends::SCENARIO,
     errors::SCENARIO,
     power::SCENARIO,
     disk::SCENARIO,

@@ -72,7 +72,7 @@ impl Ground {
     }
 
     fn merge(&self, (ticket, tip): &(Ticket, String)) -> MergeOutcome {
-        Mainline::new(&self.repo(), "main").merge(ticket, tip).unwrap()
+        Mainline::new(&self.repo(), "main", true).merge(ticket, tip).unwrap()
     }
 
     fn deferral(&self, work: &(Ticket, String)) -> String {
@@ -200,7 +200,7 @@ fn a_base_that_is_checked_out_elsewhere_is_moved_there() {
 fn a_branch_is_discarded_only_where_all_of_it_is_saved() {
     let ground = Ground::new();
     let (ticket, tip) = ground.work("T-1", "new", "x\n");
-    let mainline = Mainline::new(&ground.repo(), "main");
+    let mainline = Mainline::new(&ground.repo(), "main", true);
     ground.git(&["update-ref", "refs/saved", &tip]);
     assert!(!mainline.discard_branch(&ticket, &tip, "refs/saved").unwrap(), "it is checked out");
     ground.git(&["worktree", "remove", ground.directory.path().join("T-1").to_str().unwrap()]);

@@ -17,6 +17,7 @@ use sexton_field::strace::Family;
 use crate::bystanders::Bystanders;
 use crate::snapshot::Snapshot;
 
+pub(crate) use dispatch::require_merged;
 pub(crate) use orphans::require_saved_or_there;
 pub(crate) use rows::finished;
 
@@ -30,6 +31,8 @@ pub(crate) struct Deed {
     pub(crate) family: Family,
     prepare: fn(&Yard) -> Vec<String>,
     outcome: fn(&Yard) -> Value,
+    /// What an undisturbed run must have done besides, or it would not be this deed that is attacked.
+    undisturbed: fn(&Yard),
 }
 
 /// Every deed there is, but for starting and ending a session, which are scenarios of their own.
@@ -42,8 +45,9 @@ pub(crate) const DEEDS: &[Deed] = &[
     Deed {
         name: "compaction",
         stores: &["json"],
-        outcome: rows::outcome_of_compaction,
+        outcome: rows::outcome_of_prune,
         prepare: rows::prepare_compaction,
+        undisturbed: rows::require_compacted,
         ..PLAIN
     },
     Deed { name: "backup", outcome: rows::outcome_of_backup, prepare: rows::prepare_backup, ..PLAIN },
@@ -68,6 +72,7 @@ const PLAIN: Deed = Deed {
     family: Family::All,
     prepare: |_| Vec::new(),
     outcome: |_| Value::Null,
+    undisturbed: |_| (),
 };
 
 /// Small, quick and without anything that would act by itself.
@@ -103,6 +108,7 @@ impl Stage {
         let mut stage =
             Stage { yard, arguments, bystanders, snapshot, outcome: deed.outcome, expected: Value::Null };
         stage.do_again();
+        (deed.undisturbed)(&stage.yard);
         stage.expected = (deed.outcome)(&stage.yard);
         stage.reset();
         stage

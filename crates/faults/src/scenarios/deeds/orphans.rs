@@ -66,8 +66,11 @@ pub(crate) fn require_saved_or_there(yard: &Yard) {
         let record = orphan(yard, number);
         let tree = PathBuf::from(record["worktree"]["path"].as_str().unwrap());
         let (new, tracked) = (format!("{number}\n"), "as committed\nmore\n");
-        let read = |name: &str| std::fs::read_to_string(tree.join(name)).unwrap_or_default();
-        let there = read("new") == new && read("tracked") == tracked;
+        let is_whole = |tree: &PathBuf| {
+            let read = |name: &str| std::fs::read_to_string(tree.join(name)).unwrap_or_default();
+            read("new") == new && read("tracked") == tracked
+        };
+        let there = is_whole(&tree) || in_the_trash(&tree).iter().any(is_whole);
         let saved = |name: &str| {
             let object = format!("refs/sexton/rescue/{}:{name}", record["id"].as_str().unwrap());
             let output = repository.command(&["cat-file", "blob", &object]).output().unwrap();
@@ -80,4 +83,15 @@ pub(crate) fn require_saved_or_there(yard: &Yard) {
     let unsaved = std::fs::read_to_string(users.join("unsaved")).unwrap_or_default();
     assert_eq!(unsaved, "mine\n", "the worktree of the user was touched");
     assert!(repository.worktrees().contains(&users), "the worktree of the user was unregistered");
+}
+
+/// What lies in the trash of the yard that this worktree is in.
+fn in_the_trash(tree: &Path) -> Vec<PathBuf> {
+    let folders = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let hidden = folders(tree.parent().unwrap()).into_iter();
+    let hidden = hidden.filter(|path| path.file_name().unwrap().as_encoded_bytes().starts_with(b"."));
+    hidden.flat_map(|trash| folders(&trash)).collect()
 }
