@@ -25,7 +25,8 @@ pub async fn claim_ending(
         let mut batch = Batch::new();
         for id in ids {
             let Some(mut session) = store.load(id).await? else { continue };
-            if session.status.is_active() && find_ending(&session, ending.at).is_none() {
+            let is_free = session.status.is_active() && find_ending(&session, ending.at).is_none();
+            if is_free && !sexton_mutant::is("no_ending_claim") {
                 session.ending = Some(ending.clone());
                 batch = batch.replace(session.clone());
                 claimed.push(sessions.len());

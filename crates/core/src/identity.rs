@@ -82,6 +82,9 @@ impl ProcessIdentity {
 
     /// Whether `self` was taken from where `here` was: only then do their numbers mean the same things.
     pub fn same_vantage(&self, here: &ProcessIdentity) -> Result<(), String> {
+        if sexton_mutant::is("no_namespace_check") {
+            return Ok(());
+        }
         let other = |recorded: Option<u64>, current: Option<u64>| match (recorded, current) {
             (Some(recorded), Some(current)) => recorded != current,
             (None, None) => false,
@@ -110,7 +113,9 @@ impl ProcessIdentity {
             return Match::Same;
         }
         match (&self.boot_id, &current.boot_id) {
-            (Some(recorded), Some(now)) if recorded != now => return Match::Different,
+            (Some(recorded), Some(now)) if recorded != now && !sexton_mutant::is("no_boot_check") => {
+                return Match::Different;
+            }
             (Some(_), Some(_)) | (None, None) => {}
             _ => return Match::CannotTell("only one side knows its boot".to_owned()),
         }

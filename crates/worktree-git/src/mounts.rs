@@ -31,6 +31,9 @@ impl Mounts {
 
     /// A mount point that is `directory` or lies inside it.
     pub(crate) fn find_inside(&self, directory: &Path) -> Option<&Path> {
+        if sexton_mutant::is("no_mount_check") {
+            return None;
+        }
         self.points.iter().find(|point| point.starts_with(directory)).map(PathBuf::as_path)
     }
 }

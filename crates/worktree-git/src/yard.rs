@@ -255,7 +255,11 @@ pub(crate) fn anchor(dir: BorrowedFd<'_>) -> PathBuf {
 /// Opens the directory `name` in `dir`, and nothing that only looks like it.
 pub(crate) fn open_below(dir: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     loop {
-        match rustix::fs::openat2(dir, name, DIRECTORY, Mode::empty(), CONFINED) {
+        let opened = match sexton_mutant::is("follow_links") {
+            true => rustix::fs::openat(dir, name, DIRECTORY - OFlags::NOFOLLOW, Mode::empty()),
+            false => rustix::fs::openat2(dir, name, DIRECTORY, Mode::empty(), CONFINED),
+        };
+        match opened {
             // The kernel says so where a rename elsewhere kept it from being sure.
             Err(Errno::AGAIN) => {}
             outcome => return outcome,

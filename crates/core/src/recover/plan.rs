@@ -166,6 +166,9 @@ fn decide(seen: &Sighting, policy: &Policy, now: Time) -> Decision {
     };
     match process {
         Liveness::Gone | Liveness::Reused => of.judge_dead(process, age > policy.stale),
+        Liveness::Alive if age > policy.stale && sexton_mutant::is("stale_is_dead") => {
+            of.orphan(Cause::Stale, "it is old", Some(of.rest()))
+        }
         Liveness::Alive => of.judge_living(policy),
         Liveness::Unknown(why) => of.unknown(why),
     }

@@ -19,7 +19,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "bytes",
     promises: "I6",
     what: "a store of 50 records truncated at every byte, and with every byte flipped",
-    mutants: &["no_checksum"],
+    mutants: &["no_checksum", "no_mark"],
     tools: &[],
     run,
 };

@@ -12,7 +12,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "clocks",
     promises: "I2 I9",
     what: "clocks 400 days ahead and behind: nothing that runs is ended, forgotten or removed",
-    mutants: &["prune_running"],
+    mutants: &["prune_running", "stale_is_dead"],
     tools: &[("faketime", "faketime"), ("git", "git")],
     run,
 };

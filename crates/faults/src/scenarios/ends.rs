@@ -16,7 +16,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "ends",
     promises: "I8 I10",
     what: "a supervisor killed, or with calls failing, at every call of its session's end",
-    mutants: &["no_exit_file", "deaf_recorder"],
+    mutants: &["no_exit_file", "wrong_exit"],
     tools: &[("strace", "strace")],
     run,
 };

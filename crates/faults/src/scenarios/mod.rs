@@ -9,6 +9,7 @@ mod errors;
 mod identity;
 mod kills;
 pub(crate) mod ledger;
+mod matrix;
 mod power;
 mod starts;
 mod trees;
@@ -32,6 +33,7 @@ static SCENARIOS: &[Scenario] = &[
     trees::SCENARIO,
     writers::SCENARIO,
     yards::SCENARIO,
+    matrix::SCENARIO,
     clocks::SCENARIO,
     bytes::SCENARIO,
 ];

@@ -13,8 +13,13 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "trees",
     promises: "I8 I10",
     what: "trees that fork, setsid, double-fork and chain; zombies, stopped, frozen and D-state members",
-    mutants: &["command_only"],
-    tools: &[("setsid", "util-linux"), ("mkfs.ext4", "e2fsprogs"), ("fsfreeze", "util-linux")],
+    mutants: &["command_only", "no_survivors"],
+    tools: &[
+        ("setsid", "util-linux"),
+        ("mkfs.ext4", "e2fsprogs"),
+        ("fsfreeze", "util-linux"),
+        ("perl", "perl-base"),
+    ],
     run,
 };
 
@@ -24,6 +29,11 @@ const SHAPES: &[(&str, &str)] = &[
     ("setsid", "setsid sleep 600 & setsid -f sleep 600; wait_here"),
     ("double fork", "(setsid sh -c 'sleep 600 & exit 0' &) ; wait_here"),
     ("chain", "deep() { if [ $1 -gt 0 ]; then (deep $(($1 - 1)) &); fi; sleep 600; }; deep 8 & wait_here"),
+    (
+        "running away",
+        "perl -MPOSIX -e '$SIG{INT}=$SIG{TERM}=\"IGNORE\"; while (1) { exit if fork; setsid; \
+         select undef, undef, undef, 0.02 }' & wait_here",
+    ),
     ("stubborn", "sh -c 'trap \"\" INT TERM HUP; while :; do sleep 1; done' & wait_here"),
     ("zombies", "sh -c 'sleep 0 & exec sleep 600' & wait_here"),
     ("stopped", "sleep 600 & kill -STOP $!; wait_here"),
@@ -35,13 +45,15 @@ const SHAPES: &[(&str, &str)] = &[
 enum End {
     Stopped,
     CommandKilled,
+    /// Its supervisor was killed before.
+    Deserted,
     Recovered,
 }
 
 fn run(trials: &mut Trials) {
     for containment in ["tree", "auto"] {
         for (shape, script) in SHAPES {
-            for end in [End::Stopped, End::CommandKilled, End::Recovered] {
+            for end in [End::Stopped, End::CommandKilled, End::Deserted, End::Recovered] {
                 for _ in 0..trials.either(1, 10) {
                     if trials.is_hopeless() {
                         return;
@@ -85,6 +97,11 @@ fn end_whole(containment: &str, script: &str, end: End) -> u64 {
         End::CommandKilled => {
             kill_9(pid("process"));
             yard.sexton(&["wait", &id]);
+        }
+        End::Deserted => {
+            kill_9(pid("supervisor"));
+            eventually("it is gone", || !is_running(pid("supervisor")));
+            yard.ok(&["stop", &id]);
         }
         End::Recovered => {
             for whose in ["supervisor", "process"] {

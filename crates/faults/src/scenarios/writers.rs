@@ -9,7 +9,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "writers",
     promises: "I6",
     what: "16 writers, killed and stopped at random, their history checked against a model",
-    mutants: &["no_lock"],
+    mutants: &["no_lock", "no_revision_check"],
     tools: &[],
     run,
 };

@@ -18,7 +18,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "yards",
     promises: "I3 I4 I5",
     what: "mounts and processes inside worktrees, symbolic links in their place, swapped while they go",
-    mutants: &["no_occupants_check"],
+    mutants: &["no_occupants_check", "no_mount_check", "follow_links"],
     tools: &[("mount", "mount"), ("git", "git")],
     run,
 };

@@ -232,7 +232,9 @@ impl Ending<'_> {
                 if let Some(signal) = target.last_signal {
                     report.signalled.push((target.identity.clone(), signal));
                 }
-                if let Some(why) = &why_alive {
+                if let Some(why) = &why_alive
+                    && !sexton_mutant::is("no_survivors")
+                {
                     report.survivors.push(Survivor { identity: target.identity.clone(), why: why.clone() });
                 }
             }

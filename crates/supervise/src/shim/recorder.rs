@@ -105,7 +105,10 @@ impl Recorder {
     ) -> io::Result<()> {
         for _ in 0..RETRIES {
             let recorder = self.clone();
-            let in_store = exit.clone();
+            let in_store = match sexton_mutant::is("wrong_exit") {
+                true => Exit::exited(0),
+                false => exit.clone(),
+            };
             let committed = within(STORE_WAIT, move || {
                 recorder.update(|session| record_outcome(session, in_store.clone(), ending, finished_at))
             });
@@ -114,6 +117,9 @@ impl Recorder {
             }
             let kept =
                 ExitFile { session: self.plan.session.clone(), exit: exit.clone(), finished_at, ending };
+            if sexton_mutant::is("no_exit_file") {
+                return Ok(());
+            }
             if PendingExits::of(&self.plan.state_dir).write(&kept).is_ok() {
                 return Ok(());
             }

@@ -68,6 +68,7 @@ impl Material<'_> {
             Ok(oid)
         };
         let index = match &self.findings.index.raw {
+            Some(_) if sexton_mutant::is("no_index") => None,
             Some(raw) => Some(add(b"index".to_vec(), raw, pack)?),
             None => None,
         };
