@@ -74,6 +74,7 @@ impl Contents {
         };
         let claimed = mark.filter(|mark| mark.store == image.header.store).map_or(0, |mark| mark.sequence);
         let mut contents = match rest {
+            Rest::Irregular if sexton_mutant::is("reset_damaged") => return Ok(Contents::missing(None)),
             _ if claimed > image.seq => salvage::salvage(bytes, mark),
             Rest::Irregular => salvage::salvage(bytes, mark),
             Rest::Nothing => Contents::of(image, Health::Whole, Vec::new()),

@@ -48,7 +48,7 @@ fn run(trials: &mut Trials) {
             .into_iter()
             .flat_map(|(call, _)| errors_of(&call.name).iter().map(move |error| (call.clone(), *error)))
             .collect();
-        for (Call { name, nth }, error) in trials.some_of(&faults, 14) {
+        for (Call { name, nth }, error) in trials.some_of(&faults, 10) {
             trials.trial(&format!("{store}, {error} from {name} number {nth}"), || {
                 let (only, fail) =
                     (format!("trace={name}"), format!("inject={name}:error={error}:when={nth}"));

@@ -105,7 +105,7 @@ fn run(trials: &mut Trials) {
             let command = stage.command();
             let faults = faults_in(&every_line(&stage.yard, Family::Threads, &command));
             stage.require_done();
-            for fault in choose(trials, &faults, 8, 8) {
+            for fault in choose(trials, &faults, 6, 5) {
                 let Fault { call, error, .. } = &fault;
                 let name =
                     format!("{} on {store}, {error} from {} number {}", deed.name, call.name, call.nth);

@@ -153,6 +153,11 @@ impl Ledger {
         self.records.values().filter(|acknowledged| **acknowledged).count()
     }
 
+    /// Which process it is.
+    pub(crate) fn pid(&self) -> u64 {
+        self.child.id().into()
+    }
+
     /// Stops it where it is, or lets it go on.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();

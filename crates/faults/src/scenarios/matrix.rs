@@ -21,6 +21,10 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
+/// How many bytes are many.
+const QUICK: &str = "5000000";
+const FULL: &str = "100000000";
+
 /// What becomes of a worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -165,7 +169,7 @@ const STATES: &[State] = &[
 ];
 
 fn run(trials: &mut Trials) {
-    let large = trials.either("5000000", "100000000");
+    let large = trials.either(QUICK, FULL);
     for store in trials.either(&["sqlite"][..], &["sqlite", "json"]) {
         for state in STATES {
             // One undisturbed; the others killed twice on the way, wherever.
@@ -314,7 +318,7 @@ fn attempt(state: &State, store: &'static str, large: &str, kills: &[u64]) -> u6
     (state.after)(&site);
     let mut faults = 1;
     if !kills.is_empty() {
-        faults += kill_recovery(&site, state, kills);
+        faults += kill_recovery(&site, state, large, kills);
     }
     let recovered = site.yard.sexton(&["recover"]);
     match state.fate {
@@ -355,9 +359,9 @@ fn attempt(state: &State, store: &'static str, large: &str, kills: &[u64]) -> u6
 }
 
 /// Kills recoveries before changes that are chosen by these numbers.
-fn kill_recovery(site: &Site, state: &State, kills: &[u64]) -> u64 {
-    if matches!(state.fate, Fate::Kept(_)) {
-        // Its recovery has another exit code than a trace wants, and changes little.
+fn kill_recovery(site: &Site, state: &State, large: &str, kills: &[u64]) -> u64 {
+    if matches!(state.fate, Fate::Kept(_)) || large == QUICK {
+        // Its recovery has another exit code than a trace wants; and a trace takes its time.
         return kills.iter().map(|number| kill_somewhere(site, *number)).sum();
     }
     // Which calls there are is seen in a twin of it.

@@ -98,7 +98,7 @@ fn attack_recovery(trials: &mut Trials, store: &'static str) {
     stage.require_done();
     // The end of a recovery, where worktrees go, matters most.
     let late = calls[calls.len() * 2 / 3..].to_vec();
-    let chosen = if trials.either(true, false) { trials.some_of(&late, 12) } else { calls };
+    let chosen = if trials.either(true, false) { trials.some_of(&late, 8) } else { calls };
     for call in chosen {
         let Call { name, nth } = &call;
         trials.trial(&format!("{store}, recovery, before {name} number {nth}"), || {

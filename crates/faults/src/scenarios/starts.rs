@@ -75,7 +75,7 @@ fn attack_starts(trials: &mut Trials, store: &'static str) {
     };
     let calls = mutating_calls(&trace_family(&course.yard, Family::Threads, &start));
     end();
-    for call in trials.some_of(&calls, 12) {
+    for call in trials.some_of(&calls, 8) {
         trials.trial(&format!("run on {store}, killed at {} number {}", call.name, call.nth), || {
             let trial = course.begin(&format!("{}-{}", call.name, call.nth));
             let killed = kill_family_at(&course.yard, Family::Threads, &call, &start, &trial);
@@ -85,7 +85,7 @@ fn attack_starts(trials: &mut Trials, store: &'static str) {
     }
     let faults = faults_in(&every_line(&course.yard, Family::Threads, &start));
     end();
-    for fault in choose(trials, &faults, 10, 10) {
+    for fault in choose(trials, &faults, 8, 8) {
         let Fault { call, error, .. } = &fault;
         trials.trial(&format!("run on {store}, {error} from {} number {}", call.name, call.nth), || {
             let trial = course.begin(&format!("{error}-{}-{}", call.name, call.nth));
@@ -140,7 +140,7 @@ fn attack_short_sessions(trials: &mut Trials, store: &'static str) {
     let course = Course::set(store, "exit 7");
     let start = course.start();
     let calls = mutating_calls(&trace_family(&course.yard, Family::All, &start));
-    for call in trials.some_of(&calls, 8) {
+    for call in trials.some_of(&calls, 6) {
         trials.trial(&format!("a session on {store}, killed at {} number {}", call.name, call.nth), || {
             let trial = course.begin(&format!("whole-{}-{}", call.name, call.nth));
             let before = course.yard.json(&["ps", "-a"]).as_array().unwrap().len();
@@ -179,7 +179,7 @@ fn attack_stops(trials: &mut Trials, store: &'static str) {
     let bystanders = Bystanders::plant(&yard);
     let id = start_stubborn(&yard);
     let calls = mutating_calls(&trace_family(&yard, Family::All, &["stop", &id]));
-    for call in trials.some_of(&calls, 10) {
+    for call in trials.some_of(&calls, 8) {
         let Call { name, nth } = &call;
         trials.trial(&format!("stop on {store}, killed at {name} number {nth}"), || {
             let id = start_stubborn(&yard);

@@ -1,16 +1,22 @@
-//! Sixteen writers at once, killed and stopped at random, and what they said compared with what is there.
+//! Sixteen writers at once, killed and stopped at random, and what they said compared with what is there; and
+//! one that is stopped while it holds the lock.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
+use sexton_field::{eventually, send_signal};
 
 use super::ledger::{Ledger, prepare, shared_turns, url_in};
+use crate::bystanders::Neighbours;
 use crate::campaign::{Scenario, Trials};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "writers",
     promises: "I6",
-    what: "16 writers, killed and stopped at random, their history checked against a model",
+    what: "16 writers, killed and stopped at random or with the lock, their history checked against a model",
     mutants: &["no_lock", "no_revision_check"],
-    tools: &[],
+    tools: &[("strace", "strace")],
     run,
 };
 
@@ -19,11 +25,13 @@ const WRITERS: usize = 16;
 fn run(trials: &mut Trials) {
     for store in ["sqlite", "json"] {
         for round in 0..trials.either(2, 20) {
-            if trials.is_hopeless() {
-                return;
-            }
             let choices: Vec<u64> = (0..trials.either(24, 64)).map(|_| trials.random(u64::MAX)).collect();
             trials.trial(&format!("{store}, round {round}"), || attack(store, &choices));
+        }
+        for round in 0..trials.either(2, 20) {
+            let nth = 2 + trials.random(20);
+            let name = format!("{store}, stopped in the middle of commit {nth}, round {round}");
+            trials.trial(&name, || stop_the_holder(store, nth));
         }
     }
 }
@@ -39,7 +47,6 @@ fn attack(store: &str, choices: &[u64]) -> u64 {
         let enough = working[victim].committed() + usize::try_from(choice >> 32).unwrap() % 4;
         working[victim].listen_until(enough);
         if choice % 5 == 0 {
-            // Perhaps it holds the lock: then everybody waits, and nobody breaks it.
             working[victim].signal(Signal::STOP);
             let other = (victim + 1) % WRITERS;
             working[other].listen_for_a_moment();
@@ -55,16 +62,64 @@ fn attack(store: &str, choices: &[u64]) -> u64 {
         ledger.kill();
         ended.push(ledger);
     }
-    for ledger in &ended {
+    require_model(&ended, &neighbours, &url);
+    choices.len() as u64
+}
+
+/// What is there is what they said: nothing acknowledged is missing, and every change of the record that they
+/// share was made on top of the last.
+fn require_model(ended: &[Ledger], neighbours: &Neighbours, url: &str) {
+    for ledger in ended {
         assert_eq!(ledger.failure, None, "trouble reached a writer");
     }
-    Ledger::require_kept(&ended, &neighbours, &url);
+    Ledger::require_kept(ended, neighbours, url);
     let (begun, acknowledged) =
         ended.iter().fold((0, 0), |sum, one| (sum.0 + one.turns.0, sum.1 + one.turns.1));
-    let found = shared_turns(&url);
+    let found = shared_turns(url);
     assert!(
         (acknowledged..=begun).contains(&found),
         "{found} changes of one record, {acknowledged} acknowledged of {begun}"
     );
-    choices.len() as u64
+}
+
+/// One writer is stopped in its nth sync, which it makes while it holds the lock. Everybody else waits: nobody
+/// breaks a lock because it is old. When it goes on, so do they.
+fn stop_the_holder(store: &str, nth: u64) -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    let url = url_in(directory.path(), store);
+    let neighbours = prepare(&url);
+    let mut holder = Ledger::start(&url, true);
+    let output = directory.path().join("trace");
+    let mut strace = stop_in_sync(holder.pid(), nth, &output);
+    // Nobody reads what it says meanwhile: the pipe is large enough for all of it.
+    eventually("it stops in a commit", || {
+        std::fs::read_to_string(&output).unwrap_or_default().contains("--- stopped by SIGSTOP")
+    });
+    let mut others: Vec<Ledger> = (0..4).map(|_| Ledger::start(&url, true)).collect();
+    for other in &mut others {
+        other.listen_for_a_moment();
+        other.listen_for_a_moment();
+        assert_eq!(other.committed(), 0, "somebody committed past the holder of the lock");
+    }
+    send_signal(holder.pid(), Signal::CONT);
+    for other in &mut others {
+        other.listen_until(3);
+    }
+    holder.kill();
+    strace.wait().unwrap();
+    for other in &mut others {
+        other.kill();
+    }
+    others.push(holder);
+    require_model(&others, &neighbours, &url);
+    1
+}
+
+/// Strace on a process, which it stops in its nth sync from now on.
+fn stop_in_sync(pid: u64, nth: u64, output: &Path) -> Child {
+    let mut strace = Command::new("strace");
+    strace.args(["--quiet=attach,personality", "-f", "-o"]).arg(output);
+    strace.args(["-e", "trace=fdatasync", "-e", &format!("inject=fdatasync:signal=SIGSTOP:when={nth}")]);
+    strace.args(["-p", &pid.to_string()]);
+    strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
