@@ -475,3 +475,24 @@ fn the_commands_of_a_repository_that_is_not_trusted_are_not_run() {
     let config = tickets.yard.json(&["config"]);
     assert_eq!(config["ralph.ticket_query"]["value"], "touch pwned; echo T-1");
 }
+
+#[test]
+fn i4_what_was_merged_is_on_the_disk_before_its_worktree_goes() {
+    // Not `store.durability = "process"`, which asks for less.
+    let settings = QUICK.replace("store.durability = \"process\"\n", "");
+    let tickets = Tickets::with_settings(&[], &settings);
+    let output = tickets.yard.path().join("trace");
+    let agent = tickets.agent();
+    let mut strace = std::process::Command::new("strace");
+    tickets.enclose(&mut strace);
+    strace.args(["-f", "-b", "execve", "-y", "-e", "trace=syncfs,rename,renameat,renameat2", "-o"]).arg(&output);
+    strace.arg(program()).args(["ralph", "run", "ok-1", "--agent", &agent]);
+    let ran = tickets.run(&mut strace);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    tickets.require_exactly(&["ok-1"]);
+    let trace = std::fs::read_to_string(&output).unwrap();
+    let first = |what: &str| trace.lines().position(|line| line.contains(what));
+    let (synced, gone) = (first("syncfs("), first("/.trash"));
+    assert!(gone.is_some(), "the worktree was not removed by the loop: {trace}");
+    assert!(synced.is_some() && synced < gone, "it went before what was merged was on the disk: {trace}");
+}
