@@ -485,7 +485,9 @@ fn i4_what_was_merged_is_on_the_disk_before_its_worktree_goes() {
     let agent = tickets.agent();
     let mut strace = std::process::Command::new("strace");
     tickets.enclose(&mut strace);
-    strace.args(["-f", "-b", "execve", "-y", "-e", "trace=syncfs,rename,renameat,renameat2", "-o"]).arg(&output);
+    strace
+        .args(["-f", "-b", "execve", "-y", "-e", "trace=syncfs,rename,renameat,renameat2", "-o"])
+        .arg(&output);
     strace.arg(program()).args(["ralph", "run", "ok-1", "--agent", &agent]);
     let ran = tickets.run(&mut strace);
     assert_eq!(ran.code, 0, "{}", ran.stderr);

@@ -69,6 +69,13 @@ impl Trials {
         all.iter().step_by(stride).cloned().collect()
     }
 
+    /// Tells its user what comes next in a full campaign, which takes its time.
+    pub(crate) fn announce(&self, what: &str, count: usize) {
+        if self.effort == Effort::Full {
+            eprintln!("   {:>4} s, next: {what}, {count} points", self.begun.elapsed().as_secs());
+        }
+    }
+
     /// A number below `limit`, by xorshift: the same in every campaign with the same seed.
     pub(crate) fn random(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;

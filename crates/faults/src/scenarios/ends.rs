@@ -48,6 +48,7 @@ fn run(trials: &mut Trials) {
             .into_iter()
             .flat_map(|(call, _)| errors_of(&call.name).iter().map(move |error| (call.clone(), *error)))
             .collect();
+        trials.announce(&format!("errors on {store}"), faults.len());
         for (Call { name, nth }, error) in trials.some_of(&faults, 10) {
             trials.trial(&format!("{store}, {error} from {name} number {nth}"), || {
                 let (only, fail) =

@@ -1,5 +1,7 @@
 //! System calls that fail: a disk that cannot be read or is full, too many open files, no memory.
 
+use std::collections::BTreeMap;
+
 use sexton_field::strace::{Call, Disturbed, Family, calls_in, every_line, fail_at};
 
 use super::deeds::{DEEDS, Stage};
@@ -41,14 +43,28 @@ pub(crate) struct Fault {
     is_vital: bool,
 }
 
-/// Every way in which the calls of this trace can fail, the vital ones first.
+/// Every way in which the calls of this trace can fail, the vital ones first. Of calls that differ only in
+/// numbers, such as the looks at a thousand processes one after another, a few stand for all.
 pub(crate) fn faults_in(trace: &[String]) -> Vec<Fault> {
-    let calls = calls_in(trace);
+    let mut alike: BTreeMap<String, usize> = BTreeMap::new();
+    let calls = calls_in(trace).into_iter().filter(|(_, line)| {
+        let seen = alike.entry(without_numbers(line)).or_default();
+        *seen += 1;
+        // What is loaded before the program begins is not its business.
+        let is_library =
+            ["\"/lib/", "\"/usr/lib/", "/ld.so.", "</usr/lib/"].iter().any(|part| line.contains(part));
+        !is_library && *seen <= if is_of_a_store(line) { 6 } else { 1 }
+    });
+    let calls: Vec<_> = calls.collect();
     let mut faults: Vec<Fault> = calls
         .iter()
-        .flat_map(|(call, line)| {
+        .enumerate()
+        .flat_map(|(number, (call, line))| {
             let is_vital = VITAL.contains(&&*call.name) && is_of_a_store(line);
-            let errors = errors_of(&call.name).iter();
+            let errors = errors_of(&call.name);
+            // Vital calls fail in every way; others in one, and their neighbours in the next.
+            let ways = if is_vital { errors.len() } else { errors.len().min(1) };
+            let errors = errors.iter().cycle().skip(number % errors.len().max(1)).take(ways);
             errors.map(move |error| Fault { call: call.clone(), error, is_vital })
         })
         .collect();
@@ -60,6 +76,17 @@ pub(crate) fn faults_in(trace: &[String]) -> Vec<Fault> {
 pub(crate) fn choose(trials: &Trials, faults: &[Fault], vital: usize, others: usize) -> Vec<Fault> {
     let (first, rest): (Vec<Fault>, Vec<Fault>) = faults.iter().cloned().partition(|fault| fault.is_vital);
     [trials.some_of(&first, vital), trials.some_of(&rest, others)].concat()
+}
+
+/// A call without what differs from one to the next: numbers, names of objects, what is read and written, and
+/// what came of it.
+fn without_numbers(line: &str) -> String {
+    let call = line.split_once(' ').map_or(line, |(_, call)| call).trim_start();
+    let call = call.split(") = ").next().unwrap_or_default().trim_end_matches(" <unfinished ...>");
+    let is_transfer = ["read(", "pread64(", "write(", "pwrite64("].iter().any(|name| call.starts_with(name));
+    let call = if is_transfer { call.split('"').next().unwrap_or_default() } else { call };
+    let words = call.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
+    words.filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()) && word.len() < 16).collect()
 }
 
 const VITAL: [&str; 5] = ["write", "pwrite64", "writev", "fsync", "fdatasync"];
@@ -85,13 +112,12 @@ fn require_no_deaf_ear(disturbed: &Disturbed) {
 pub(crate) fn require_orderly(fault: &Fault, disturbed: &Disturbed) {
     let ran = &disturbed.ran;
     let said = format!("{}{}", ran.stdout, ran.stderr);
-    assert!(!said.contains("panicked"), "it panicked: {said}");
-    // Without memory a program may be unable to begin.
-    assert!(ran.code >= 0 || fault.call.name == "mmap", "it was ended by a signal: {said}");
-    assert!(
-        ran.code == 0 || !said.trim().is_empty() || fault.call.name == "mmap",
-        "it failed, and said nothing"
-    );
+    // Without memory the runtime may be unable to begin, and ends as it likes.
+    if fault.call.name != "mmap" {
+        assert!(!said.contains("panicked"), "it panicked: {said}");
+        assert!(ran.code >= 0, "it was ended by a signal: {said}");
+        assert!(ran.code == 0 || !said.trim().is_empty(), "it failed, and said nothing");
+    }
     require_no_deaf_ear(disturbed);
 }
 
@@ -105,6 +131,7 @@ fn run(trials: &mut Trials) {
             let command = stage.command();
             let faults = faults_in(&every_line(&stage.yard, Family::Threads, &command));
             stage.require_done();
+            trials.announce(&format!("{} on {store}", deed.name), faults.len());
             for fault in choose(trials, &faults, 6, 5) {
                 let Fault { call, error, .. } = &fault;
                 let name =

@@ -24,6 +24,7 @@ fn run(trials: &mut Trials) {
             let command = stage.command();
             let calls = mutating_calls(&trace_family(&stage.yard, deed.family, &command));
             stage.require_done();
+            trials.announce(&format!("{} on {store}", deed.name), calls.len());
             for call in trials.some_of(&calls, 4) {
                 // The run after a kill is another run: the same call, counted, is somewhere else in it.
                 let next = match trials.random(2) {

@@ -173,7 +173,7 @@ fn run(trials: &mut Trials) {
     for store in trials.either(&["sqlite"][..], &["sqlite", "json"]) {
         for state in STATES {
             // One undisturbed; the others killed twice on the way, wherever.
-            for round in 0..trials.either(1, 4) {
+            for round in 0..trials.either(1, 3) {
                 let kills: Vec<u64> = match round {
                     0 if trials.either(false, true) => Vec::new(),
                     _ => (0..2).map(|_| trials.random(u64::MAX)).collect(),

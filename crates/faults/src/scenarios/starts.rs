@@ -75,6 +75,7 @@ fn attack_starts(trials: &mut Trials, store: &'static str) {
     };
     let calls = mutating_calls(&trace_family(&course.yard, Family::Threads, &start));
     end();
+    trials.announce("kills", calls.len());
     for call in trials.some_of(&calls, 8) {
         trials.trial(&format!("run on {store}, killed at {} number {}", call.name, call.nth), || {
             let trial = course.begin(&format!("{}-{}", call.name, call.nth));
@@ -85,6 +86,7 @@ fn attack_starts(trials: &mut Trials, store: &'static str) {
     }
     let faults = faults_in(&every_line(&course.yard, Family::Threads, &start));
     end();
+    trials.announce("errors", faults.len());
     for fault in choose(trials, &faults, 8, 8) {
         let Fault { call, error, .. } = &fault;
         trials.trial(&format!("run on {store}, {error} from {} number {}", call.name, call.nth), || {
@@ -140,6 +142,7 @@ fn attack_short_sessions(trials: &mut Trials, store: &'static str) {
     let course = Course::set(store, "exit 7");
     let start = course.start();
     let calls = mutating_calls(&trace_family(&course.yard, Family::All, &start));
+    trials.announce("kills", calls.len());
     for call in trials.some_of(&calls, 6) {
         trials.trial(&format!("a session on {store}, killed at {} number {}", call.name, call.nth), || {
             let trial = course.begin(&format!("whole-{}-{}", call.name, call.nth));
@@ -179,6 +182,7 @@ fn attack_stops(trials: &mut Trials, store: &'static str) {
     let bystanders = Bystanders::plant(&yard);
     let id = start_stubborn(&yard);
     let calls = mutating_calls(&trace_family(&yard, Family::All, &["stop", &id]));
+    trials.announce("kills", calls.len());
     for call in trials.some_of(&calls, 8) {
         let Call { name, nth } = &call;
         trials.trial(&format!("stop on {store}, killed at {name} number {nth}"), || {
@@ -193,6 +197,7 @@ fn attack_stops(trials: &mut Trials, store: &'static str) {
     }
     let id = start_stubborn(&yard);
     let faults = faults_in(&every_line(&yard, Family::Threads, &["stop", &id]));
+    trials.announce("errors", faults.len());
     for fault in choose(trials, &faults, 6, 8) {
         let Fault { call, error, .. } = &fault;
         trials.trial(&format!("stop on {store}, {error} from {} number {}", call.name, call.nth), || {

@@ -59,7 +59,7 @@ fn run(trials: &mut Trials) {
                 if trials.either((turn + number + which) % 2 == 1, false) {
                     continue;
                 }
-                for _ in 0..trials.either(1, 10) {
+                for _ in 0..trials.either(1, 4) {
                     if trials.is_hopeless() {
                         return;
                     }
