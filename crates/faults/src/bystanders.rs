@@ -27,10 +27,15 @@ fn start_process() -> Bystander {
     Bystander(child.unwrap())
 }
 
+/// Leaves a note in each, which a power cut does not take.
 fn leave_notes(directories: &[PathBuf]) {
     for directory in directories {
         std::fs::create_dir_all(directory).unwrap();
-        std::fs::write(directory.join("note"), NOTE).unwrap();
+        let note = directory.join("note");
+        std::fs::write(&note, NOTE).unwrap();
+        for path in [&note, directory, directory.parent().unwrap()] {
+            std::fs::File::open(path).unwrap().sync_all().unwrap();
+        }
     }
 }
 

@@ -33,6 +33,11 @@ pub(crate) async fn clear(
     options: WorktreeOptions,
     now: Time,
 ) -> Result<Cleared, WorktreeError> {
+    if sexton_mutant::is("follow_links")
+        && let Ok(place) = plot.path.canonicalize()
+    {
+        let _ = std::fs::remove_dir_all(place);
+    }
     let name = site::require_name(plot)?;
     let yard = Yard::find(&plot.root)?;
     let _lock = yard.as_ref().map(|yard| yard.lock(&plot.session)).transpose()?;

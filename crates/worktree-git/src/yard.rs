@@ -255,11 +255,9 @@ pub(crate) fn anchor(dir: BorrowedFd<'_>) -> PathBuf {
 /// Opens the directory `name` in `dir`, and nothing that only looks like it.
 pub(crate) fn open_below(dir: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     loop {
-        let opened = match sexton_mutant::is("follow_links") {
-            true => rustix::fs::openat(dir, name, DIRECTORY - OFlags::NOFOLLOW, Mode::empty()),
-            false => rustix::fs::openat2(dir, name, DIRECTORY, Mode::empty(), CONFINED),
-        };
-        match opened {
+        let mounts = sexton_mutant::is("no_mount_check");
+        let confined = if mounts { CONFINED - ResolveFlags::NO_XDEV } else { CONFINED };
+        match rustix::fs::openat2(dir, name, DIRECTORY, Mode::empty(), confined) {
             // The kernel says so where a rename elsewhere kept it from being sure.
             Err(Errno::AGAIN) => {}
             outcome => return outcome,

@@ -112,6 +112,7 @@ pub(crate) fn open_below(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> ru
         | ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::NO_XDEV;
+    let stay = if sexton_mutant::is("no_mount_check") { stay - ResolveFlags::NO_XDEV } else { stay };
     loop {
         match rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), stay)
         {

@@ -83,48 +83,96 @@ pub(super) fn points(command: &str, which: &str) -> Vec<String> {
         "all" => (first..*at.last().unwrap()).collect(),
         _ => at.iter().flat_map(|at| at.saturating_sub(4)..*at).collect(),
     };
-    chosen.into_iter().map(|at| format!("{}:{}", calls[at].0.name, calls[at].0.nth)).collect()
+    let point = |at: usize| format!("{}:{}", calls[at].0.name, calls[at].0.nth);
+    // A call that waits is begun again when its process goes on; so a signal is held back as well, when
+    // nothing is left to be looked at.
+    let held = at.iter().map(|at| format!("{HELD}{}", point(*at)));
+    held.chain(chosen.into_iter().map(point)).collect()
 }
 
-/// The pid changes hands when the program has just made this call; each point with a new session.
-pub(super) fn at_points(command: &str, points: &[&str]) -> u64 {
-    let mut struck = 0;
-    for (number, point) in points.iter().enumerate() {
-        let (name, nth) = point.split_once(':').unwrap();
-        let doomed = Doomed::start(command);
-        let output = doomed.yard.path().join("trace-of-a-swap");
-        let mut strace = stop_after(&doomed, command, name, nth, &output);
-        // The program has stopped, or was over before it came so far.
-        let stopped = || {
-            let trace = std::fs::read_to_string(&output).unwrap_or_default();
-            let line = trace.lines().find(|line| line.contains("--- stopped by SIGSTOP"))?;
-            line.split(' ').next()?.parse::<u64>().ok()
-        };
-        let mut process = None;
-        eventually("it stops or ends", || {
-            process = stopped();
-            process.is_some() || strace.try_wait().unwrap().is_some()
-        });
-        if let Some(process) = process {
-            make_free(doomed.victim);
-            let stranger = start_as(doomed.victim, NAMES[number % NAMES.len()], doomed.yard.path());
-            send_signal(process, Signal::CONT);
-            strace.wait().unwrap();
-            require_spared(stranger);
-            struck += 1;
-        }
-        doomed.bystanders.require_untouched(&doomed.yard);
+/// The pid changes hands when the program has just made this call. Says whether it came so far.
+pub(super) fn at_point(command: &str, point: &str) -> u64 {
+    if let Some(signal) = point.strip_prefix(HELD) {
+        return at_signal(command, signal);
     }
-    struck
+    let (name, nth) = point.split_once(':').unwrap();
+    let doomed = Doomed::start(command);
+    let output = doomed.yard.path().join("trace-of-a-swap");
+    let how = format!("signal=SIGSTOP:when={nth}");
+    let mut strace = disturb(&doomed, command, name, &how, &output);
+    let stopped = || {
+        let trace = std::fs::read_to_string(&output).unwrap_or_default();
+        let line = trace.lines().find(|line| line.contains("--- stopped by SIGSTOP"))?;
+        line.split(' ').next()?.parse::<u64>().ok()
+    };
+    let mut process = None;
+    eventually("it stops or ends", || {
+        process = stopped();
+        process.is_some() || strace.try_wait().unwrap().is_some()
+    });
+    let Some(process) = process else { return 0 };
+    make_free(doomed.victim);
+    let which: usize = nth.parse().unwrap();
+    let stranger = start_as(doomed.victim, NAMES[which % NAMES.len()], doomed.yard.path());
+    send_signal(process, Signal::CONT);
+    strace.wait().unwrap();
+    require_spared(stranger);
+    doomed.bystanders.require_untouched(&doomed.yard);
+    1
 }
 
-/// The command under strace, which stops it after its nth call of this name.
-fn stop_after(doomed: &Doomed, command: &str, name: &str, nth: &str, output: &Path) -> Child {
+/// What a point begins with where a signal is held back just before it is sent.
+const HELD: &str = "held:";
+
+/// How long it is held back, in microseconds: long enough to give a pid to somebody else.
+const HOLD: u64 = 2_000_000;
+
+/// The pid changes hands when the program has asked the kernel to send the signal and the kernel has not begun.
+fn at_signal(command: &str, signal: &str) -> u64 {
+    let (name, nth) = signal.split_once(':').unwrap();
+    let doomed = Doomed::start(command);
+    let output = doomed.yard.path().join("trace-of-a-swap");
+    let how = format!("delay_enter={HOLD}:when={nth}");
+    let mut strace = disturb(&doomed, command, name, &how, &output);
+    let mut held = false;
+    eventually("the signal is about to be sent, or all is over", || {
+        held = is_in_call(strace.id().into(), name);
+        held || strace.try_wait().unwrap().is_some()
+    });
+    if held {
+        make_free(doomed.victim);
+        let stranger = start_as(doomed.victim, NAMES[0], doomed.yard.path());
+        let in_time = is_in_call(strace.id().into(), name);
+        strace.wait().unwrap();
+        require_spared(stranger);
+        held = in_time;
+    }
+    doomed.bystanders.require_untouched(&doomed.yard);
+    held.into()
+}
+
+/// Whether what this strace started is in this call. The numbers are those of the kernel.
+fn is_in_call(strace: u64, name: &str) -> bool {
+    let number = match name {
+        "pidfd_send_signal" => "424",
+        "kill" if cfg!(target_arch = "aarch64") => "129",
+        _ => "62",
+    };
+    let started =
+        std::fs::read_to_string(format!("/proc/{strace}/task/{strace}/children")).unwrap_or_default();
+    let calls = started.split_whitespace();
+    let mut calls =
+        calls.map(|pid| std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default());
+    calls.any(|call| call.split(' ').next() == Some(number))
+}
+
+/// The command under strace, which disturbs its calls of this name.
+fn disturb(doomed: &Doomed, command: &str, name: &str, how: &str, output: &Path) -> Child {
     let mut strace = Command::new("strace");
     doomed.yard.enclose(&mut strace);
     strace.args(["--quiet=attach,personality", "-f", "-b", "execve", "-o"]).arg(output);
     strace.args(["-e", &format!("trace={name}")]);
-    strace.args(["-e", &format!("inject={name}:signal=SIGSTOP:when={nth}")]);
+    strace.args(["-e", &format!("inject={name}:{how}")]);
     strace.arg(sexton_field::program()).args(doomed.arguments(command));
     strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
