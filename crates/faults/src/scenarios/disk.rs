@@ -18,7 +18,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 fn run(trials: &mut Trials) {
     require_root();
     for store in ["sqlite", "json"] {
-        for round in 0..trials.either(1, 8) {
+        for round in 0..trials.either(6, 12) {
             if trials.is_hopeless() {
                 return;
             }
@@ -27,8 +27,12 @@ fn run(trials: &mut Trials) {
             let files = 6 + trials.random(6);
             trials
                 .trial(&format!("{store}, {files} files, round {round}"), || run_out_of_files(store, files));
-            let megabytes = 6 + trials.random(4);
-            trials.trial(&format!("{store}, failing sync, round {round}"), || fail_sync(store, megabytes));
+            // Which commit it strikes, and whether it is one of ours that hears of it first, is chance.
+            for _ in 0..2 {
+                let megabytes = 6 + trials.random(4);
+                let name = format!("{store}, failing sync, round {round}");
+                trials.trial(&name, || fail_sync(store, megabytes));
+            }
         }
     }
 }
