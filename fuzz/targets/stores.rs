@@ -38,11 +38,13 @@ fuzz_target!(|input: &[u8]| {
             open("sessions.jsonl", &[("sessions.jsonl", journal)], sexton_store_json::open);
         }),
         b'p' => read_pages(input),
-        b'd' => {
+        // SQLite takes ten times as long as all the rest: one in eight is enough, and always the same ones.
+        b'd' if input.iter().fold(0_u8, |sum, byte| sum.rotate_left(3) ^ byte).is_multiple_of(8) => {
             let edited = edits::edit(DATABASE, LOG, input);
             let files = [("sessions.db", &*edited.file), ("sessions.db-wal", &*edited.log)];
             open("sessions.db", &files, sexton_store_sqlite::open);
         }
+        b'd' => {}
         _ => with_sealed((0, input), |_, line| json::line(line)),
     }
 });

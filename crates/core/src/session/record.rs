@@ -533,6 +533,18 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_number_is_the_same_however_often_it_is_read_and_written() {
+        for number in
+            ["9.705777777777779e78", "9705777777777777777777777777777777777777777.7", "5e-324", "0.1"]
+        {
+            let text = minimal().to_string().replacen('{', &format!("{{\"invented\":{number},"), 1);
+            let session = Session::from_json(&text).unwrap();
+            assert_eq!(Session::from_json(&session.to_json()).unwrap(), session, "{number}");
+            assert_eq!(session.extra["invented"].as_f64(), number.parse().ok(), "{number}");
+        }
+    }
+
+    #[test]
     fn every_field_is_written_even_where_it_is_null() {
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
         let host = Host { machine_id: "m".into(), hostname: "h".into() };
