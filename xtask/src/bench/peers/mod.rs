@@ -142,7 +142,9 @@ Against git, for worktrees, see Recovery below.
 
 `cargo xtask bench peers` on {machine} {versions}.
 
-Sexton is the program of `cargo xtask dist` with its default settings (durable against a power cut, which nobody else is); the others have theirs, but for what a question names.
+Sexton is the program of `cargo xtask dist` with its default settings: durable against a power cut, while pueue and pm2
+never sync their files and the others keep no records on the disk. The others have their default settings, but for
+what a question names.
 Everybody works in directories of its own on the same disk. Times are medians of turns.
 
 {}",

@@ -89,9 +89,9 @@ fn answer(figures: &[(&'static str, (f64, f64))]) -> Answer {
         title: "Starting one command".into(),
         method: format!(
             "`touch FILE`, {TURNS} turns: until the client that starts it has returned, and until the file is there. \
-             Sexton returns once the record is durable and the command is running; the others return once it is in \
-             a queue or a terminal. supervisor knows no command that is not configured: a section is written (not \
-             timed) and `supervisorctl update` called."
+             Sexton returns once the record is durable and the command is running; the others wait for no disk. \
+             supervisor knows no command that is not configured: a section is written (not timed) and \
+             `supervisorctl update` called."
         ),
         lines,
         chart: Chart {
