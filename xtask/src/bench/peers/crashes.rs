@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Bench;
-use super::answer::{Answer, bar, line};
+use super::answer::{Answer, bar, line, others};
 use super::chart::{Chart, Group};
 use super::ground::Ground;
 use super::peer::{Keeper, Known, wait_until};
@@ -206,8 +206,26 @@ fn answer(scenes: &[Scene]) -> Answer {
             groups,
         },
         verdict,
-        quote: None,
+        quote: Some(quote(scenes)),
     }
+}
+
+/// The commands that run and that their tool does not know of, or that run twice.
+fn count_astray(scene: &Scene) -> usize {
+    let beside = if scene.alive > 0 { scene.copies } else { 0 };
+    (scene.alive + scene.copies).saturating_sub(scene.watched).max(beside)
+}
+
+fn quote(scenes: &[Scene]) -> String {
+    let astray = |scene: &Scene| count_astray(scene) as f64;
+    let ours = scenes.iter().filter(|scene| scene.name == "sexton").map(astray).fold(0.0, f64::max);
+    let figures: Vec<_> = scenes.iter().map(|scene| (scene.name, Ok(astray(scene)))).collect();
+    let show = |value: f64| if value > 0.0 { format!("{value:.0}") } else { "none".to_owned() };
+    format!(
+        "of {COMMANDS} commands whose guardian was killed and started again, {} run twice or unknown to it ({})",
+        show(ours),
+        others(&figures, show)
+    )
 }
 
 #[cfg(test)]

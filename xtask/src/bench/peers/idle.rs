@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Bench;
-use super::answer::{Answer, Figure, line, others, rank, single, time};
+use super::answer::{Answer, Figure, line, rank, single, time};
 use super::chart::Chart;
 use super::peer::{Keeper, wait_until};
 use super::processes::{activity, sum};
@@ -99,7 +99,6 @@ fn answer(burdens: &[(&'static str, Burden)]) -> Answer {
             &time(burden.processor),
         ]));
     }
-    let own = burdens.first().map_or(0.0, |(_, burden)| burden.kibibytes);
     Answer {
         slug: "idle",
         title: format!("{COMMANDS} commands that sleep"),
@@ -116,6 +115,6 @@ fn answer(burdens: &[(&'static str, Burden)]) -> Answer {
             groups: single(&held, memory),
         },
         verdict: format!("{} {}", rank("Memory", &held, memory), rank("Context switches", &switches, count)),
-        quote: Some(format!("{COMMANDS} idle commands cost {} ({})", memory(own), others(&held, memory))),
+        quote: None,
     }
 }
