@@ -167,8 +167,10 @@ impl Fuzzers {
     pub(crate) fn notices_mutant(&self, target: &'static Target) -> Result<bool> {
         let memory = memory_dir()?;
         let mut command = self.command(target, MUTANT_SECONDS, memory.path())?;
-        // What it finds belongs to no corpus.
-        command.arg(format!("-artifact_prefix={}/", memory.path().display()));
+        // What it finds belongs to no corpus, and goes with the directory.
+        let found = memory.path().join("found");
+        fs::create_dir(&found)?;
+        command.arg(format!("-artifact_prefix={}/", memory.path().display())).arg(found);
         let output = command.arg(corpus(target)).env("SEXTON_MUTANT", target.mutant).output()?;
         Ok(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("panicked at"))
     }

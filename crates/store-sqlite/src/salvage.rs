@@ -38,7 +38,9 @@ impl<'a> Image<'a> {
     fn new(database: &'a [u8], wal: &'a Wal) -> Image<'a> {
         let in_file = u32::try_from(database.len().div_ceil(PAGE_SIZE)).unwrap_or(u32::MAX);
         let (log, page_count) = wal.committed().unwrap_or((BTreeMap::new(), in_file));
-        Image { database, log, page_count }
+        // A log may say that there are more than anybody has: those need not be looked for one by one.
+        let highest = log.last_key_value().map_or(in_file, |(number, _)| in_file.max(*number));
+        Image { database, log, page_count: page_count.min(highest) }
     }
 }
 
@@ -164,6 +166,7 @@ mod tests {
     use crate::broken::load_wal;
     use crate::files::Files;
     use crate::presence::read_database;
+    use crate::wal::checksum;
 
     fn open(path: &Path) -> Box<dyn Store> {
         let options =
@@ -219,6 +222,31 @@ mod tests {
             block_on(store.commit(batch)).unwrap();
             assert_same(&path, &*store);
         }
+    }
+
+    /// A log of one page, whose commit says that the database has `count` of them.
+    fn log_of(count: u32) -> Wal {
+        let mut bytes = Vec::new();
+        let words = |bytes: &mut Vec<u8>, words: &[u32]| {
+            words.iter().for_each(|word| bytes.extend(word.to_be_bytes()))
+        };
+        words(&mut bytes, &[0x377f_0683, 3_007_000, 4096, 0, 7, 8]);
+        let (first, second) = checksum(true, (0, 0), &bytes);
+        words(&mut bytes, &[first, second, 2, count, 7, 8]);
+        let page = [0; PAGE_SIZE];
+        let sum = checksum(true, checksum(true, (first, second), &bytes[32..40]), &page);
+        words(&mut bytes, &[sum.0, sum.1]);
+        bytes.extend(page);
+        Wal::parse(bytes)
+    }
+
+    #[test]
+    fn pages_that_a_log_counts_and_nobody_has_are_not_looked_for() {
+        let wal = log_of(u32::MAX);
+        assert!(wal.committed().is_some_and(|(_, count)| count == u32::MAX), "the log is whole");
+        assert_eq!(Image::new(&[], &wal).page_count, 2);
+        assert_eq!(Image::new(&[0; 5 * PAGE_SIZE], &wal).page_count, 5);
+        assert_eq!(Image::new(&[0; 5 * PAGE_SIZE], &log_of(3)).page_count, 3);
     }
 
     #[test]
