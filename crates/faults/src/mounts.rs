@@ -95,3 +95,12 @@ impl Drop for Mounted {
 pub(crate) fn require_root() {
     assert!(rustix::process::geteuid().is_root(), "this scenario mounts file systems: run it as root");
 }
+
+/// Unmounts whatever is mounted somewhere below `directory`.
+pub(crate) fn unmount_below(directory: &Path) {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    for point in points.filter(|point| Path::new(point).starts_with(directory)) {
+        must("umount", &["-l", point]);
+    }
+}

@@ -71,6 +71,8 @@ pub struct Disturbed {
     pub ran: Ran,
     /// The calls that were really disturbed, as strace shows them; none where the binary never came so far.
     pub struck: Vec<String>,
+    /// Those calls among all of their name, and among what was written, in their order.
+    pub trace: Vec<String>,
 }
 
 /// The binary under strace with these `-e` expressions, writing what it sees to `output`. Held to one
@@ -259,13 +261,14 @@ pub fn fail_at(
 ) -> Disturbed {
     let Call { name, nth } = call;
     let output = yard.path().join("trace-of-a-failure");
-    let (only, fail) = (format!("trace={name}"), format!("inject={name}:error={error}:when={nth}"));
+    let only = format!("trace={name},write,pwrite64");
+    let fail = format!("inject={name}:error={error}:when={nth}");
     let mut command = traced(yard, family, &output, &[&only, &fail, "signal=none"], arguments);
     command.env("SEXTON_TEST_TRIAL", trial);
     let ran = Ran::of(&command.output().expect("strace and taskset are installed"));
-    let mut struck = load_lines(&output);
-    struck.retain(|line| line.contains("(INJECTED)"));
-    Disturbed { ran, struck }
+    let trace = load_lines(&output);
+    let struck = trace.iter().filter(|line| line.contains("(INJECTED)")).cloned().collect();
+    Disturbed { ran, struck, trace }
 }
 
 /// The calls in the trace that changed something under `directory`. Opening a file that is there already

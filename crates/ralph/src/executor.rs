@@ -183,7 +183,8 @@ impl Executor {
         })
     }
 
-    /// Saves and removes a worktree. Says why it stays.
+    /// Saves and removes a worktree. Says why it stays. Nobody comes back for it later, so a reason must hold
+    /// for more than a moment: a look that failed, somebody who is just leaving.
     pub(crate) fn clear(&self, session: &SessionId) -> Option<String> {
         let mut failure = String::new();
         for attempt in 0..ATTEMPTS {
@@ -191,7 +192,8 @@ impl Executor {
                 std::thread::sleep(PAUSE);
             }
             match self.try_clear(session) {
-                Ok(kept) => return kept,
+                Ok(None) => return None,
+                Ok(Some(kept)) => failure = kept,
                 Err(error) => failure = chain(&error),
             }
         }

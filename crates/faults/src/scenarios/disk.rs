@@ -18,7 +18,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 fn run(trials: &mut Trials) {
     require_root();
     for store in ["sqlite", "json"] {
-        for round in 0..trials.either(6, 12) {
+        for round in 0..trials.either(2, 10) {
             if trials.is_hopeless() {
                 return;
             }

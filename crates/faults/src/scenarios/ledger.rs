@@ -61,7 +61,7 @@ pub(crate) fn prepare(url: &str) -> Neighbours {
 }
 
 /// How often the shared record was changed.
-pub(crate) fn shared_turns(url: &str) -> u64 {
+fn shared_turns(url: &str) -> u64 {
     let store = open(url, Access::Read).unwrap();
     let shared = block_on(store.load(&SHARED.parse().unwrap())).unwrap().unwrap();
     shared.tags.get("turn").map_or(0, |turn| turn.parse().unwrap())
@@ -205,6 +205,14 @@ impl Ledger {
         let strange: Vec<_> =
             found.iter().filter(|id| !OTHERS.contains(&id.as_str()) && !begun.contains_key(id)).collect();
         assert!(strange.is_empty(), "nobody made {strange:?}");
+        // Every change of the shared record was made on top of the last.
+        let (begun, acknowledged) =
+            ledgers.iter().fold((0, 0), |sum, one| (sum.0 + one.turns.0, sum.1 + one.turns.1));
+        let turns = shared_turns(url);
+        assert!(
+            (acknowledged..=begun).contains(&turns),
+            "{turns} changes of one record, {acknowledged} acknowledged of {begun}"
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 use sexton_field::{eventually, send_signal};
 
-use super::ledger::{Ledger, prepare, shared_turns, url_in};
+use super::ledger::{Ledger, prepare, url_in};
 use crate::bystanders::Neighbours;
 use crate::campaign::{Scenario, Trials};
 
@@ -66,20 +66,12 @@ fn attack(store: &str, choices: &[u64]) -> u64 {
     choices.len() as u64
 }
 
-/// What is there is what they said: nothing acknowledged is missing, and every change of the record that they
-/// share was made on top of the last.
+/// What is there is what they said, and none of them was ever told of trouble.
 fn require_model(ended: &[Ledger], neighbours: &Neighbours, url: &str) {
     for ledger in ended {
         assert_eq!(ledger.failure, None, "trouble reached a writer");
     }
     Ledger::require_kept(ended, neighbours, url);
-    let (begun, acknowledged) =
-        ended.iter().fold((0, 0), |sum, one| (sum.0 + one.turns.0, sum.1 + one.turns.1));
-    let found = shared_turns(url);
-    assert!(
-        (acknowledged..=begun).contains(&found),
-        "{found} changes of one record, {acknowledged} acknowledged of {begun}"
-    );
 }
 
 /// One writer is stopped in its nth sync, which it makes while it holds the lock. Everybody else waits: nobody
