@@ -201,7 +201,7 @@ fn nothing_on_the_disk_is_read_while_nothing_changes() {
     let terminal = terminal(&yard, 80, 24);
     let trace = yard.path().join("trace");
     let calls = "--trace=open,openat,openat2,newfstatat,statx,stat,read,pread64,readlink,readlinkat";
-    terminal.type_line(&format!("clear; strace -f -y {calls} -o {} {} top", trace.display(), program()));
+    terminal.type_line(&format!("clear; strace -f -y -s 0 {calls} -o {} {} top", trace.display(), program()));
     terminal.wait_for("q quit");
     terminal.wait_until("it was measured", |screen| screen.contains('%'));
     let told = || std::fs::read_to_string(&trace).unwrap();
