@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::steps::shown;
-use crate::workspace::{cargo, root};
+use crate::workspace::{self, root};
 use crate::{Result, picture};
 
 /// What is generated, below docs/. Everything in these folders is; nothing beside them is touched.
@@ -50,8 +51,10 @@ pub(crate) fn find_stale() -> Result<Vec<String>> {
 /// The documents as the program writes them now.
 fn generate() -> Result<Documents> {
     let out = tempfile::tempdir()?;
-    let mut command = cargo(["run", "--quiet", "--package", "sexton", "--example", "generate", "--"]);
-    let status = command.arg(out.path()).status()?;
+    let built = workspace::build(&["build", "--quiet", "--workspace", "--example", "generate"])?;
+    let generate = built.into_iter().find(|program| program.name == "generate");
+    let mut command = Command::new(generate.ok_or("cargo built no `generate`")?.path);
+    let status = command.current_dir(root()).arg(out.path()).status()?;
     if !status.success() {
         return Err(format!("`{}` failed ({status})", shown(&command)).into());
     }

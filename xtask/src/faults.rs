@@ -121,10 +121,15 @@ impl Built {
 /// Mutants are built apart, so that no other task ever finds a program with a defect.
 fn build(mutants: bool) -> Result<Built> {
     let directory = if mutants { target_dir().join("mutants") } else { target_dir() };
-    let mut command = cargo(["build", "--package", "sexton", "--package", "sexton-faults"]);
+    let mut command = cargo(["build", "--bin", "sexton", "--bin", "faults"]);
     command.arg("--target-dir").arg(&directory);
     if mutants {
+        command.args(["--package", "sexton", "--package", "sexton-faults"]);
         command.args(["--features", "sexton/mutants,sexton-faults/mutants"]);
+    } else {
+        // With an example cargo chooses the features that the tests need: what they have built need not be
+        // built again.
+        command.args(["--workspace", "--example", "generate"]);
     }
     if !command.status()?.success() {
         return Err("the campaign cannot be built".into());
