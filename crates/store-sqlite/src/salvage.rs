@@ -32,15 +32,20 @@ struct Image<'a> {
     database: &'a [u8],
     log: BTreeMap<u32, &'a [u8]>,
     page_count: u32,
+    in_file: u32,
 }
 
 impl<'a> Image<'a> {
     fn new(database: &'a [u8], wal: &'a Wal) -> Image<'a> {
         let in_file = u32::try_from(database.len().div_ceil(PAGE_SIZE)).unwrap_or(u32::MAX);
         let (log, page_count) = wal.committed().unwrap_or((BTreeMap::new(), in_file));
-        // A log may say that there are more than anybody has: those need not be looked for one by one.
-        let highest = log.last_key_value().map_or(in_file, |(number, _)| in_file.max(*number));
-        Image { database, log, page_count: page_count.min(highest) }
+        Image { database, log, page_count, in_file }
+    }
+
+    /// The pages that are there. A log may count billions, or number one so: those between are not looked for.
+    fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        let beyond = self.log.keys().copied().filter(|number| *number > self.in_file);
+        (1..=self.in_file).chain(beyond).filter(|number| *number <= self.page_count)
     }
 }
 
@@ -76,7 +81,7 @@ impl Salvage {
         let image = Image::new(database, wal);
         let mut salvage = Salvage::default();
         let free = page::free_pages(&image);
-        for number in (1..=image.page_count).filter(|number| !free.contains(number)) {
+        for number in image.numbers().filter(|number| !free.contains(number)) {
             let Some(page) = image.find_page(number) else { continue };
             salvage.add_page(number, page, &image, None);
         }
@@ -224,15 +229,15 @@ mod tests {
         }
     }
 
-    /// A log of one page, whose commit says that the database has `count` of them.
-    fn log_of(count: u32) -> Wal {
+    /// A log of the page `number`, whose commit says that the database has `count` pages.
+    fn log_of(number: u32, count: u32) -> Wal {
         let mut bytes = Vec::new();
         let words = |bytes: &mut Vec<u8>, words: &[u32]| {
-            words.iter().for_each(|word| bytes.extend(word.to_be_bytes()))
+            bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
         };
         words(&mut bytes, &[0x377f_0683, 3_007_000, 4096, 0, 7, 8]);
         let (first, second) = checksum(true, (0, 0), &bytes);
-        words(&mut bytes, &[first, second, 2, count, 7, 8]);
+        words(&mut bytes, &[first, second, number, count, 7, 8]);
         let page = [0; PAGE_SIZE];
         let sum = checksum(true, checksum(true, (first, second), &bytes[32..40]), &page);
         words(&mut bytes, &[sum.0, sum.1]);
@@ -242,11 +247,15 @@ mod tests {
 
     #[test]
     fn pages_that_a_log_counts_and_nobody_has_are_not_looked_for() {
-        let wal = log_of(u32::MAX);
+        let numbers = |pages: usize, wal: &Wal| -> Vec<u32> {
+            Image::new(&vec![0; pages * PAGE_SIZE], wal).numbers().collect()
+        };
+        let wal = log_of(2, u32::MAX);
         assert!(wal.committed().is_some_and(|(_, count)| count == u32::MAX), "the log is whole");
-        assert_eq!(Image::new(&[], &wal).page_count, 2);
-        assert_eq!(Image::new(&[0; 5 * PAGE_SIZE], &wal).page_count, 5);
-        assert_eq!(Image::new(&[0; 5 * PAGE_SIZE], &log_of(3)).page_count, 3);
+        assert_eq!(numbers(0, &wal), [2]);
+        assert_eq!(numbers(3, &wal), [1, 2, 3]);
+        assert_eq!(numbers(3, &log_of(u32::MAX, u32::MAX)), [1, 2, 3, u32::MAX]);
+        assert_eq!(numbers(3, &log_of(4, 2)), [1, 2]);
     }
 
     #[test]
