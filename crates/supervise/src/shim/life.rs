@@ -128,10 +128,16 @@ impl Life {
         if let Some(owner) = self.plan.owner.clone() {
             self.watch_owner(&owner);
         }
-        if self.trim.is_some() && self.outlook.watch_log(self.plan.log_path.as_path()).is_err() {
+        if self.trim.is_some() && self.watch_log().is_err() {
             // No watches are left on this machine: the log grows as it would without us.
             self.trim = None;
         }
+    }
+
+    fn watch_log(&mut self) -> io::Result<()> {
+        self.outlook.watch_log(self.plan.log_path.as_path())?;
+        let log = &self.log;
+        self.trim.as_mut().map_or(Ok(()), |trim| trim.catch_up(log, Instant::now()))
     }
 
     fn conclude(&mut self, exit: &Exit) -> io::Result<()> {
@@ -212,7 +218,7 @@ impl Life {
 
     fn trim_log(&mut self) {
         let trimmed = self.trim.as_mut().map_or(Ok(()), |trim| trim.apply(&self.log));
-        let watched = self.outlook.watch_log(self.plan.log_path.as_path());
+        let watched = self.watch_log();
         if trimmed.is_err() || watched.is_err() {
             // A file system without holes, or a log that was removed: it grows as it would without us.
             self.trim = None;

@@ -20,12 +20,14 @@ const SECTOR: u64 = 512;
 /// The bound of one log.
 pub(crate) struct Trim {
     max_bytes: u64,
+    /// How long it was when it was last looked at.
+    seen: u64,
     due: Option<Instant>,
 }
 
 impl Trim {
     pub(crate) fn to(max_bytes: u64) -> Trim {
-        Trim { max_bytes, due: None }
+        Trim { max_bytes, seen: 0, due: None }
     }
 
     /// The log grew: look at it in a while, if that is not planned already.
@@ -47,11 +49,21 @@ impl Trim {
     pub(crate) fn apply(&mut self, log: &File) -> io::Result<()> {
         self.due = None;
         let metadata = log.metadata()?;
+        self.seen = metadata.size();
         if metadata.blocks() * SECTOR <= self.max_bytes {
             return Ok(());
         }
-        let surplus = metadata.size().saturating_sub(self.max_bytes) / BLOCK * BLOCK;
+        let surplus = self.seen.saturating_sub(self.max_bytes) / BLOCK * BLOCK;
         if surplus == 0 { Ok(()) } else { free_before(log, surplus) }
+    }
+
+    /// Plans a look where the log has grown since the last one: what was written before somebody began to
+    /// watch it, nobody tells of.
+    pub(crate) fn catch_up(&mut self, log: &File, now: Instant) -> io::Result<()> {
+        if log.metadata()?.size() > self.seen.max(self.max_bytes) {
+            self.plan(now);
+        }
+        Ok(())
     }
 }
 
@@ -69,6 +81,24 @@ mod tests {
         let metadata = log.metadata().unwrap();
         assert_eq!(metadata.size(), 100_000);
         assert!(metadata.blocks() * SECTOR <= 20_000 + 2 * BLOCK, "{} blocks", metadata.blocks());
+    }
+
+    #[test]
+    fn what_was_written_before_anybody_watched_is_looked_at() {
+        let mut log = tempfile::tempfile().unwrap();
+        let (mut trim, now) = (Trim::to(20_000), Instant::now());
+        log.write_all(&vec![b'x'; 20_000]).unwrap();
+        trim.catch_up(&log, now).unwrap();
+        assert_eq!(trim.due(), None, "it may be that long");
+        log.write_all(b"x").unwrap();
+        trim.catch_up(&log, now).unwrap();
+        assert!(trim.is_due(now + PAUSE));
+        trim.apply(&log).unwrap();
+        trim.catch_up(&log, now).unwrap();
+        assert_eq!(trim.due(), None, "all of it was seen");
+        log.write_all(b"x").unwrap();
+        trim.catch_up(&log, now).unwrap();
+        assert!(trim.is_due(now + PAUSE));
     }
 
     #[test]
