@@ -70,7 +70,7 @@ struct Place {
 impl Place {
     fn make(sexton: &Path, worker: &Worker, home: &Path, scheme: &str) -> Result<Place> {
         let yard = Yard::make(sexton, home.to_owned(), "")?;
-        let url = format!("{scheme}:{}", home.join("state/sessions").display());
+        let url = format!("{scheme}:{}", home.join("state/hooked").display());
         let start = |command: &mut Command| -> Result<String> {
             Ok(output_of(command.env("SEXTON_STORE", &url))?.trim().to_owned())
         };
