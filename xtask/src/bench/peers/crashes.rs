@@ -213,7 +213,8 @@ fn answer(scenes: &[Scene]) -> Answer {
 /// The commands that run and that their tool does not know of, or that run twice.
 fn count_astray(scene: &Scene) -> usize {
     let beside = if scene.alive > 0 { scene.copies } else { 0 };
-    (scene.alive + scene.copies).saturating_sub(scene.watched).max(beside)
+    // Of the commands that were to go on; one that had ended may have been started again besides.
+    (scene.alive + scene.copies).saturating_sub(scene.watched).max(beside).min(COMMANDS)
 }
 
 fn quote(scenes: &[Scene]) -> String {
