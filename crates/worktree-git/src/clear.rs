@@ -137,7 +137,13 @@ impl Ground<'_> {
             }
         }
         if stays.is_none() {
-            stays = self.find_second_thoughts(workdir).await?;
+            stays = match self.find_second_thoughts(workdir).await {
+                Ok(stays) => stays,
+                Err(error) => {
+                    self.bring_back(site, String::new())?;
+                    return Err(error);
+                }
+            };
         }
         stays.map(|why| self.bring_back(site, why)).transpose()
     }
@@ -191,14 +197,18 @@ impl Ground<'_> {
         demolish::take_down(self.plot, &site.common, &site.admin)
     }
 
-    /// On one file system the kernel keeps the order of the two renames. On two, after a power cut, the
-    /// entry could be gone and the worktree in its place, and nothing would say whose it is.
+    /// On one file system the kernel keeps the order of the renames. On two, after a power cut, the entry could
+    /// be gone and the worktree in its place, or said to be unsaved, and nothing would say whose it is.
     fn sync_before(&self, site: &Site) -> Result<(), WorktreeError> {
         let Some(workdir) = &site.workdir else { return Ok(()) };
         let looking = |error: Errno| failed("looking at", &site.admin, error);
         let theirs = rustix::fs::stat(&site.admin).map_err(looking)?.st_dev;
         let ours = rustix::fs::fstat(&workdir.dir).map_err(looking)?.st_dev;
-        if theirs == ours { Ok(()) } else { self.yard.sync() }
+        if theirs == ours {
+            return Ok(());
+        }
+        self.yard.sync()?;
+        self.trash.sync()
     }
 }
 

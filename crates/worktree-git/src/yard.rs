@@ -184,6 +184,11 @@ impl Trash {
         Ok(names)
     }
 
+    /// Makes what was renamed in it durable.
+    pub(crate) fn sync(&self) -> Result<(), WorktreeError> {
+        rustix::fs::fsync(&self.dir).map_err(|error| failed("syncing", &self.path, error))
+    }
+
     /// The name of what lies in it, is `session`'s and is not saved.
     pub(crate) fn find_unsaved(&self, session: &SessionId) -> Result<Option<OsString>, WorktreeError> {
         Ok(self.names_of(session)?.into_iter().find(|name| is_unsaved(name)))

@@ -8,12 +8,15 @@ use sexton_core::worktree::{Inspection, Plot, Removal};
 
 use crate::Case;
 use crate::roles::{self, Role};
-use crate::support::{Ground, inspect, picture, require_same, rescue, sweep, try_create, try_remove, write};
+use crate::support::{
+    Ground, inspect, picture, require_same, rescue, said, sweep, try_create, try_remove, write,
+};
 
 pub const CASES: &[Case] = &[
     ("i7_a_creation_killed_anywhere_is_finished_by_the_next", creation_then_creation),
     ("i7_a_creation_killed_anywhere_is_taken_away_by_a_removal", creation_then_removal),
     ("i7_a_removal_killed_anywhere_is_finished_by_the_next", removal_then_removal),
+    ("i4_a_removal_that_fails_at_any_look_leaves_the_worktree_in_its_place", removal_that_fails),
     ("i7_a_removal_with_a_packed_branch_killed_anywhere_is_finished_by_the_next", removal_of_packed),
 ];
 
@@ -44,16 +47,22 @@ const CHANGES: [&str; 21] = [
 ];
 /// More than any of them is called.
 const MAX_CALLS: usize = 200;
+/// More than a removal of two files looks at.
+const MAX_LOOKS: usize = 60;
+
+/// `role` on `plot`, with `what` done to the `when`th call of `call`.
+fn command_with(role: Role, plot: &Plot, call: &str, what: &str, when: usize) -> Command {
+    let plain = roles::command(role, plot);
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("inject={call}:{what}:when={when}"));
+    traced.args(["-e", &format!("trace={call}"), "--"]).arg(plain.get_program());
+    traced.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    traced
+}
 
 /// Runs `role` on `plot`, killed at the `when`th call of `call`; says whether it came to its end.
 fn run_killed(role: Role, plot: &Plot, call: &str, when: usize) -> bool {
-    let plain = roles::command(role, plot);
-    let mut traced = Command::new("strace");
-    traced
-        .args(["-f", "-qq", "-o", "/dev/null", "-e"])
-        .arg(format!("inject={call}:signal=SIGKILL:when={when}"));
-    traced.args(["-e", &format!("trace={call}"), "--"]).arg(plain.get_program());
-    traced.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut traced = command_with(role, plot, call, "signal=SIGKILL", when);
     // What a killed one tells nobody wants to know.
     traced.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("strace is installed").success()
 }
@@ -144,6 +153,23 @@ fn removal_of_packed() {
     require_removals(|ground| {
         ground.git(["pack-refs", "--all"]);
     });
+}
+
+fn removal_that_fails() {
+    let ground = ground();
+    let plot = ground.plot("s1");
+    let mut failed = 0;
+    for when in 1..=MAX_LOOKS {
+        try_create(&plot).unwrap();
+        write(&plot.path.join("a.txt"), "changed\n");
+        let mut traced = command_with(Role::RemoveOnly, &plot, "openat2", "error=EMFILE", when);
+        let said = said(&traced.output().expect("strace is installed"));
+        let whole = plot.path.join("dir/b.txt").exists();
+        assert!(whole || !said.contains("Err("), "call {when}: it is not in its place: {said}");
+        assert!(!ground.trash().iter().any(|name| name.ends_with(".unsaved")), "call {when}: {said}");
+        failed += usize::from(said.contains("Err("));
+    }
+    assert!(failed > 5, "only {failed} failed: the case proves too little");
 }
 
 fn require_removals(before: impl Fn(&Ground)) {
