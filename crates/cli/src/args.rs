@@ -1,6 +1,8 @@
 //! The arguments that every command shares, and the list of commands.
 
-use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use crate::commands;
 
@@ -23,32 +25,40 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The same program with one command. A hook runs `sexton resume` at every turn of its agent, and building the
-/// parser of every other command would be most of what that costs.
-#[derive(Parser)]
-#[command(name = "sexton", version, max_term_width = 100, disable_help_subcommand = true)]
-struct ResumeAlone {
-    #[command(flatten)]
-    global: GlobalArgs,
-    #[command(subcommand)]
-    command: OnlyResume,
-}
-
-#[derive(Subcommand)]
-enum OnlyResume {
-    /// Take over the loop of this agent's earlier session
-    Resume(commands::resume::ResumeArgs),
-}
-
 impl Cli {
     /// Reads the arguments of this process.
+    ///
+    /// A loop and its hooks call a few commands at every turn, and building the parser of every other command
+    /// would be much of what such a call costs. Only what is understood at once is read that way: help, and what
+    /// is wrong with a line, is the whole parser's to say.
     pub fn read() -> Result<Cli, clap::Error> {
-        if std::env::args_os().nth(1).is_none_or(|first| first != "resume") {
-            return Cli::try_parse();
-        }
-        let ResumeAlone { global, command: OnlyResume::Resume(args) } = ResumeAlone::try_parse()?;
-        Ok(Cli { global, command: Command::Resume(args) })
+        let words: Vec<OsString> = std::env::args_os().collect();
+        Cli::read_quickly(&words).map_or_else(|| Cli::try_parse_from(&words), Ok)
     }
+
+    fn read_quickly(words: &[OsString]) -> Option<Cli> {
+        match words.get(1)?.to_str()? {
+            "run" => read_alone("run", words, Command::Run),
+            "ps" => read_alone("ps", words, Command::Ps),
+            "show" => read_alone("show", words, Command::Show),
+            "logs" => read_alone("logs", words, Command::Logs),
+            "wait" => read_alone("wait", words, Command::Wait),
+            "stop" => read_alone("stop", words, Command::Stop),
+            "register" => read_alone("register", words, Command::Register),
+            "finish" => read_alone("finish", words, Command::Finish),
+            "resume" => read_alone("resume", words, Command::Resume),
+            _ => None,
+        }
+    }
+}
+
+/// Reads `words` with a parser that knows one command; nothing where it does not understand them.
+fn read_alone<A: Args>(name: &'static str, words: &[OsString], command: fn(A) -> Command) -> Option<Cli> {
+    let alone = A::augment_args(clap::Command::new(name));
+    let program = GlobalArgs::augment_args(clap::Command::new("sexton")).subcommand(alone);
+    let matches = program.try_get_matches_from(words).ok()?;
+    let args = A::from_arg_matches(matches.subcommand_matches(name)?).ok()?;
+    Some(Cli { global: GlobalArgs::from_arg_matches(&matches).ok()?, command: command(args) })
 }
 
 /// What every command takes.
@@ -129,4 +139,56 @@ pub enum Command {
     Completions(commands::completions::CompletionsArgs),
     /// See the whole story on a throw-away state directory
     Demo(commands::demo::DemoArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Option<Cli> {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        Cli::read_quickly(&words)
+    }
+
+    #[test]
+    fn a_line_that_is_read_quickly_says_the_same_as_read_whole() {
+        let cli = read("sexton run -d --name x --state-dir /s -- sh -c true --json").unwrap();
+        assert_eq!((cli.global.state_dir.as_deref(), cli.global.json), (Some("/s"), false));
+        assert!(matches!(cli.command, Command::Run(_)));
+        let cli = read("sexton stop one two --store json:/x --json").unwrap();
+        assert_eq!((cli.global.store.as_deref(), cli.global.json), (Some("json:/x"), true));
+        assert!(matches!(cli.command, Command::Stop(_)));
+    }
+
+    #[test]
+    fn what_is_wrong_or_asks_for_help_is_left_to_the_whole_parser() {
+        for line in
+            ["sexton run", "sexton ps --no-such", "sexton run --help", "sexton stop -h", "sexton --json ps"]
+        {
+            assert!(read(line).is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_command_that_is_read_alone_is_one() {
+        for line in [
+            "run -- x",
+            "ps",
+            "show x",
+            "logs x",
+            "wait x",
+            "stop x",
+            "finish x --code 0",
+            "register --pid 1",
+            "resume",
+        ] {
+            let whole = Cli::try_parse_from(format!("sexton {line}").split(' ')).unwrap();
+            let quick = read(&format!("sexton {line}")).unwrap();
+            assert_eq!(
+                std::mem::discriminant(&quick.command),
+                std::mem::discriminant(&whole.command),
+                "{line}"
+            );
+        }
+    }
 }

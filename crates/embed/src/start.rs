@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sexton_core::session::{LoopState, OnOwnerDeath};
 use sexton_core::store::Durability;
-use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId};
+use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId, Store};
 use sexton_supervise::{Plan, SessionDir, Shim, StartError, Started, start};
 
 use crate::error::HouseError;
@@ -106,6 +106,8 @@ pub struct Running {
     pub shim: Child,
     /// The session that the cookie of this process names, where it does not run and therefore owns nothing.
     pub ignored_cookie: Option<SessionId>,
+    /// The store in which it is recorded, open. Who stays with the session has no use for it.
+    pub store: Box<dyn Store>,
 }
 
 /// A session that does not run.
@@ -135,11 +137,11 @@ impl House {
         let (owner, ignored_cookie) = self.find_owner(request.owner, probe.as_ref()).await?;
         let wish = request.worktree.clone();
         let (session, plan) = self.prepare(request, id, owner, probe.as_ref())?;
-        let Started { session, shim } = match wish {
+        let Started { session, shim, store } = match wish {
             None => start(self.writable_store()?, session, &plan, shim, now).await?,
             Some(wish) => self.start_planted(wish, session, plan, shim, probe.as_ref()).await?,
         };
-        Ok(Running { session, shim, ignored_cookie })
+        Ok(Running { session, shim, ignored_cookie, store })
     }
 
     /// Starts the session in a worktree of its own.

@@ -30,6 +30,7 @@ impl Executor {
             Ok(started) => started,
             Err(fault) => return self.tell(Event::NotStarted { ticket: ticket.clone(), fault }),
         };
+        drop(running.store);
         let session = &running.session;
         self.tell(Event::Started {
             ticket: ticket.clone(),

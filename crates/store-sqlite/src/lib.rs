@@ -22,6 +22,7 @@ mod files;
 pub mod fuzzing;
 mod health;
 mod live;
+mod memory;
 mod mend;
 mod meta;
 mod page;
@@ -37,6 +38,7 @@ mod view;
 mod wal;
 mod write;
 
+pub use memory::share_allocator;
 use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};
 use sexton_core::{Store, StoreError};
 

@@ -48,7 +48,10 @@ pub(crate) struct Ready {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromStarter {
     /// The record is durable: open the gate.
-    Recorded,
+    Recorded {
+        /// The identifier of the store that it is in, for the mark of the session's directory.
+        store: Option<String>,
+    },
     /// The record could not be written: nothing may run, and nobody knows what the store says.
     NotRecorded,
     /// No record was ever tried to be written: nothing may run, and nothing has to be put right.
@@ -91,8 +94,9 @@ mod tests {
     #[test]
     fn a_message_arrives_as_it_was_sent() {
         let (here, there) = UnixStream::pair().unwrap();
-        Control::over(here).send(&FromStarter::Recorded).unwrap();
-        assert_eq!(Control::over(there).receive::<FromStarter>().unwrap(), Some(FromStarter::Recorded));
+        let message = FromStarter::Recorded { store: Some("s".to_owned()) };
+        Control::over(here).send(&message).unwrap();
+        assert_eq!(Control::over(there).receive::<FromStarter>().unwrap(), Some(message));
     }
 
     #[test]

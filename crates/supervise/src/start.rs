@@ -15,7 +15,6 @@ use sexton_core::{Batch, Session, SessionId, Status, Store, StoreError, Time};
 
 use crate::control::{Control, FromShim, FromStarter, Ready};
 use crate::plan::Plan;
-use crate::session_dir::SessionDir;
 use crate::shim::SHIM_WORD;
 
 /// A session whose command runs.
@@ -24,6 +23,8 @@ pub struct Started {
     pub session: Session,
     /// Its shim, which is a child of this process. One that is not waited for lives on.
     pub shim: Child,
+    /// The store in which it is recorded.
+    pub store: Box<dyn Store>,
 }
 
 /// Why a session did not start. Nothing runs then.
@@ -133,15 +134,15 @@ pub async fn start(
     clock: fn() -> Time,
 ) -> Result<Started, StartError> {
     let mut control = shim.control.take().ok_or_else(|| StartError::shim("it was told already"))?;
-    let session = match record_and_run(open_store, session, plan, &mut control, clock).await {
-        Ok(session) => session,
+    let (session, store) = match record_and_run(open_store, session, plan, &mut control, clock).await {
+        Ok(recorded) => recorded,
         Err(error) => {
             drop(control);
             return Err(error);
         }
     };
     match shim.process.take() {
-        Some(process) => Ok(Started { session, shim: process }),
+        Some(process) => Ok(Started { session, shim: process, store }),
         None => Err(StartError::shim("it was told already")),
     }
 }
@@ -152,7 +153,7 @@ async fn record_and_run(
     plan: &Plan,
     control: &mut Control,
     clock: fn() -> Time,
-) -> Result<Session, StartError> {
+) -> Result<(Session, Box<dyn Store>), StartError> {
     control.send(plan)?;
     let store = match open_store() {
         Ok(store) => store,
@@ -179,10 +180,9 @@ async fn record_and_run(
             return Err(error.into());
         }
     }
-    control.send(&FromStarter::Recorded)?;
-    mark_directory(store.as_ref(), plan);
+    control.send(&FromStarter::Recorded { store: store.describe().uuid })?;
     match control.receive()? {
-        Some(FromShim::Executed) => Ok(session),
+        Some(FromShim::Executed) => Ok((session, store)),
         Some(FromShim::NotExecuted { errno, doing }) => Err(StartError::NotExecuted { doing, errno }),
         _ => Err(StartError::shim("it ended before the command was executed")),
     }
@@ -200,12 +200,4 @@ fn fill_in(session: &mut Session, plan: &Plan, ready: Ready, now: Time) {
         stderr_path: plan.stderr_path.clone(),
         extra: serde_json::Map::new(),
     });
-}
-
-/// Says in the session's directory which store knows it, while the command is being executed. A directory
-/// that could not be marked is never taken for a stray, so nobody has to hear of it.
-fn mark_directory(store: &dyn Store, plan: &Plan) {
-    if let Some(uuid) = store.describe().uuid {
-        let _ = SessionDir::of(&plan.state_dir, &plan.session).mark(&uuid, &plan.session);
-    }
 }

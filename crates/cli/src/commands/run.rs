@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::process::Child;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -14,7 +15,7 @@ use sexton_core::probe::{COOKIE, Group};
 use sexton_core::session::OnOwnerDeath;
 use sexton_core::store::Access;
 use sexton_core::{ProcessProbe, Session, WorktreeError};
-use sexton_embed::{HouseError, Input, NotStarted, OwnerWish, Request, Running, Wish, overlay_exits};
+use sexton_embed::{HouseError, Input, NotStarted, OwnerWish, Request, Wish, overlay_exits};
 use sexton_supervise::{SignalPipe, Watched, Woken, watch_process};
 
 use crate::context::Context;
@@ -127,11 +128,14 @@ pub async fn run(args: RunArgs, context: &mut Context<'_>) -> Result<Exit, Failu
         warn_of_cookie(id, context.screen);
     }
     if detach {
+        // This process ends here. The system closes everything at once, and sooner than SQLite does it.
+        std::mem::forget(running.store);
         return report_detached(&running.session, context);
     }
+    drop(running.store);
     // Only now: until here a signal ends this process, and with its owner the session.
     let signals = take_signals()?;
-    stay_with(running, &signals, context).await
+    stay_with(running.session, running.shim, &signals, context).await
 }
 
 impl From<RunArgs> for Request {
@@ -210,13 +214,13 @@ fn take_signals() -> Result<SignalPipe, Failure> {
 
 /// Shows the output until the session has ended, passing signals on.
 async fn stay_with(
-    mut running: Running,
+    session: Session,
+    mut shim: Child,
     signals: &SignalPipe,
     context: &mut Context<'_>,
 ) -> Result<Exit, Failure> {
     let probe = context.open_probe()?;
     let probe = probe.as_ref();
-    let session = &running.session;
     let log = session.log.as_ref().ok_or_else(|| Failure::new("the session has no log"))?;
     let mut outputs = Outputs::of(log)?;
     let follower = outputs.follower()?;
@@ -235,15 +239,15 @@ async fn stay_with(
             Woken::Grew | Woken::TimeUp => {}
             Woken::Ended => break,
             Woken::Signal(signal) => {
-                pass_on(probe, session, signal, interrupts).await?;
+                pass_on(probe, &session, signal, interrupts).await?;
                 interrupts += 1;
             }
         }
     }
-    running.shim.wait().map_err(waiting)?;
+    shim.wait().map_err(waiting)?;
     // Nobody is left to pass a signal on to: whoever insists does not want to see the rest.
     show_output(&mut outputs, signals, context)?;
-    let ended = load_ended(&running.session, context).await?;
+    let ended = load_ended(&session, context).await?;
     if context.screen.json {
         context.screen.document(&ended)?;
     }

@@ -1,6 +1,7 @@
 //! Where sessions' control groups can be made. Looks only; what it says is tried by whoever makes one.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use procfs::FromRead;
@@ -10,13 +11,20 @@ use rustix::fs::{Access, AtFlags, CWD};
 /// How the name of a session's group begins.
 pub(super) const PREFIX: &str = "sexton-";
 
+/// What says in a line of `/proc/self/mountinfo` that a control group hierarchy is mounted there.
+const CGROUP2: &[u8] = b" - cgroup2 ";
+
+/// Room for `/proc/self/mountinfo`, in bytes, so that it is read at once as a rule.
+const USUAL_MOUNTS: usize = 16 * 1024;
+
 /// The group below which sessions' groups are made: the uppermost one, from the root of the hierarchy
 /// down to our own, in which we may make groups and move processes about.
 ///
 /// The uppermost, because ours may end with the terminal or the service that we were started from, and a
 /// detached session must not. One of a session is never chosen.
 pub fn find_base() -> io::Result<PathBuf> {
-    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    let mut mounts = Vec::with_capacity(USUAL_MOUNTS);
+    File::open("/proc/self/mountinfo")?.read_to_end(&mut mounts)?;
     let (mount, inside) = parse_place(&mounts, &std::fs::read_to_string("/proc/self/cgroup")?)?;
     candidates(&mount, &inside)
         .into_iter()
@@ -26,7 +34,11 @@ pub fn find_base() -> io::Result<PathBuf> {
 
 /// Where the hierarchy is mounted, and where in it we are, as `/proc/self/mountinfo` and `/proc/self/cgroup` say.
 pub(crate) fn parse_place(mounts: &[u8], own: &str) -> io::Result<(PathBuf, PathBuf)> {
-    let mounts = MountInfos::from_read(mounts);
+    // Every start of a session asks this, and a machine has many mounts of which one is of interest.
+    let names_it = |line: &[u8]| line.windows(CGROUP2.len()).any(|word| word == CGROUP2);
+    let mounts: Vec<&[u8]> =
+        mounts.split_inclusive(|byte| *byte == b'\n').filter(|line| names_it(line)).collect();
+    let mounts = MountInfos::from_read(mounts.concat().as_slice());
     let mounts = mounts.map_err(|error| io::Error::other(format!("the mounts cannot be read: {error}")))?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::")).map(Path::new);
     let own = own.ok_or_else(|| unsupported("this kernel has no cgroup v2"))?;

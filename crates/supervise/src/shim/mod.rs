@@ -86,7 +86,8 @@ fn live(mut control: Control) -> io::Result<()> {
     if let Some(command) = plan.watch.take() {
         return watch(control, plan, command);
     }
-    let directory = SessionDir::of(&plan.state_dir, &plan.session);
+    let session = plan.session.clone();
+    let directory = SessionDir::of(&plan.state_dir, &session);
     let (mut life, gated, ready) = match Prepared::make(&plan).and_then(|prepared| prepared.fork(plan)) {
         Ok(forked) => forked,
         Err(error) => {
@@ -95,8 +96,8 @@ fn live(mut control: Control) -> io::Result<()> {
         }
     };
     let answer = control.send(&FromShim::Ready(Box::new(ready))).and_then(|()| control.receive());
-    match answer {
-        Ok(Some(FromStarter::Recorded)) => {}
+    let store = match answer {
+        Ok(Some(FromStarter::Recorded { store })) => store,
         Ok(Some(FromStarter::CalledOff)) => {
             drop(gated);
             return life.call_off();
@@ -106,18 +107,22 @@ fn live(mut control: Control) -> io::Result<()> {
             drop(gated);
             return life.give_up();
         }
-    }
+    };
     match gated.open() {
         Opened::Executed => {
             // Where the starter is gone by now, the record speaks for itself.
             let _ = control.send(&FromShim::Executed);
             drop(control);
+            // Nobody waits for this any more. A directory that could not be marked is never taken for a stray,
+            // so nobody has to hear of it either.
+            let _ = store.map(|store| directory.mark(&store, &session));
             life.wait()
         }
         Opened::NotExecuted(failure) => {
             let outcome = life.record_exec_failure(&failure);
             let doing = failure.step.doing().to_owned();
             let _ = control.send(&FromShim::NotExecuted { errno: failure.errno, doing });
+            let _ = store.map(|store| directory.mark(&store, &session));
             // Only now: this process becomes the one that takes the worktree away.
             life.clear_unused_worktree();
             outcome
