@@ -5,7 +5,8 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -21,6 +22,25 @@ fn config_json(tickets: &Tickets, document: &Value) {
 
 fn events(ran: &Ran) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// `command` of the tickets' yard under strace, with what it is told.
+fn traced(tickets: &Tickets, command: &Command, options: &[&str]) -> Command {
+    let mut traced = Command::new("strace");
+    traced.args(["-qq", "-o"]).arg(trace_of(tickets)).args(options);
+    traced.arg(command.get_program()).args(command.get_args());
+    tickets.yard.enclose(&mut traced);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => traced.env(name, value),
+            None => traced.env_remove(name),
+        };
+    }
+    traced
+}
+
+fn trace_of(tickets: &Tickets) -> PathBuf {
+    tickets.yard.path().join("trace")
 }
 
 #[test]
@@ -372,22 +392,35 @@ fn what_is_not_installed_is_said_before_anything_is_begun() {
 }
 
 #[test]
+fn i4_a_worktree_goes_though_any_look_at_it_failed_once() {
+    let tickets = Tickets::new(&[]);
+    let agent = tickets.agent();
+    let mut struck = 0;
+    // Looks are counted in each thread: the one that makes a worktree takes fewer, so that this strikes the one
+    // that clears it away after the merge.
+    for look in 9.. {
+        let ticket = format!("late-{look}");
+        let ralph = tickets.command(&["ralph", "run", &ticket, "--agent", &agent]);
+        let inject = format!("inject=openat2:error=EMFILE:when={look}");
+        let ran = tickets.run(&mut traced(&tickets, &ralph, &["-f", "-e", "trace=openat2", "-e", &inject]));
+        assert_eq!(ran.code, 0, "look {look}: {}", ran.stderr);
+        assert!(ran.stdout.contains("merged"), "look {look}: {}", ran.stdout);
+        assert_eq!(tickets.repository.worktrees().len(), 1, "look {look}: {}", ran.stderr);
+        if !std::fs::read_to_string(trace_of(&tickets)).unwrap().contains("INJECTED") {
+            break;
+        }
+        struck += 1;
+    }
+    assert!(struck >= 3, "only {struck} looks failed");
+}
+
+#[test]
 fn a_store_that_is_full_ends_the_loop_and_the_next_one_loses_nothing() {
     let settings = format!("owner.grace = \"200ms\"\n{QUICK}");
     let tickets = Tickets::with_settings(&["ok-1", "ok-2", "ok-3", "ok-4"], &settings);
     // Only the loop itself meets the full disk; what it writes first, its registration, still has room.
     let ralph = tickets.start(&["--parallel", "2"]);
-    let mut command = std::process::Command::new("strace");
-    let inject = "inject=pwrite64:error=ENOSPC:when=30+";
-    command.args(["-qq", "-o", "/dev/null", "-e", "trace=pwrite64", "-e", inject]);
-    command.arg(ralph.get_program()).args(ralph.get_args());
-    tickets.yard.enclose(&mut command);
-    for (name, value) in ralph.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    let mut command = traced(&tickets, &ralph, &["-e", "inject=pwrite64:error=ENOSPC:when=30+"]);
     let ran = tickets.run(&mut command);
     assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stderr.contains("full") || ran.stderr.contains("No space left"), "{}", ran.stderr);
