@@ -20,15 +20,15 @@ pub(crate) fn run() -> Result {
 /// Builds it.
 pub(crate) fn build() -> Result<PathBuf> {
     if !cfg!(target_os = "linux") {
-        return build_plain();
+        return build_with(&["--profile", "dist"]);
     }
     require_musl()?;
-    build_with(&["--target", &target()])
+    build_with(&["--profile", "dist", "--target", &target()])
 }
 
 /// Builds the same program as anybody would.
 pub(crate) fn build_plain() -> Result<PathBuf> {
-    build_with(&[])
+    build_with(&["--release"])
 }
 
 fn target() -> String {
@@ -51,8 +51,8 @@ fn require_musl() -> Result {
 }
 
 fn build_with(options: &[&str]) -> Result<PathBuf> {
-    let plain: &[&str] = &["build", "--release", "--package", "sexton", "--bin", "sexton"];
-    let built = workspace::build(&[plain, options].concat())?;
+    let program: &[&str] = &["build", "--package", "sexton", "--bin", "sexton"];
+    let built = workspace::build(&[program, options].concat())?;
     let sexton = built.into_iter().find(|program| program.name == "sexton");
     Ok(sexton.ok_or("cargo built no sexton")?.path)
 }
