@@ -48,7 +48,6 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 /// The whole program: parses the arguments, runs the command, says what went wrong.
 pub fn main() -> ExitCode {
-    share_memory_with_sqlite();
     // The shim is this same program; it parses no argument and has no runtime.
     if is_shim() {
         return shim_main();
@@ -70,15 +69,6 @@ pub fn main() -> ExitCode {
         Err(failure) => screen.fail(&failure),
     };
     ExitCode::from(exit.max(screen.exit_of_damage()).0)
-}
-
-#[allow(unsafe_code, reason = "how SQLite gets its memory is a matter of the whole program")]
-fn share_memory_with_sqlite() {
-    // SAFETY: this is the first thing that the program does, and it has one thread.
-    #[cfg(feature = "store-sqlite")]
-    unsafe {
-        sexton_store_sqlite::share_allocator();
-    }
 }
 
 /// Whether nothing is asked but the version. Scripts ask that at every step of theirs, so it is answered

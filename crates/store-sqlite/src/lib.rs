@@ -22,7 +22,6 @@ mod files;
 pub mod fuzzing;
 mod health;
 mod live;
-mod memory;
 mod mend;
 mod meta;
 mod page;
@@ -38,7 +37,6 @@ mod view;
 mod wal;
 mod write;
 
-pub use memory::share_allocator;
 use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};
 use sexton_core::{Store, StoreError};
 
