@@ -415,6 +415,36 @@ fn i4_a_worktree_goes_though_any_look_at_it_failed_once() {
 }
 
 #[test]
+fn i7_a_loop_that_was_killed_before_it_merged_leaves_no_branch_either() {
+    let tickets = Tickets::new(&[]);
+    let agent = tickets.agent();
+    let ralph = || tickets.command(&["ralph", "run", "ok-1", "--agent", &agent]);
+    let mut killed = tickets.spawn(&mut ralph());
+    tickets.wait_for_work("ok-1");
+    // Its agent comes to a good end, of which the loop never hears.
+    send_signal(killed.id().into(), Signal::STOP);
+    let mut session = Value::Null;
+    eventually("the session is recorded as completed", || {
+        let all = tickets.yard.json(&["ps", "--all"]);
+        let done = |one: &&Value| one["ticket"] == "ok-1" && one["status"] == "completed";
+        session = all.as_array().unwrap().iter().find(done).cloned().unwrap_or_default();
+        session["id"].is_string()
+    });
+    kill_9(killed.id().into());
+    killed.wait().unwrap();
+    // The worktree goes before the next loop looks; its branch stays, because nobody has merged it yet.
+    let removed = tickets.run(&mut tickets.command(&["worktree", "rm", session["id"].as_str().unwrap()]));
+    assert_eq!(removed.code, 0, "{}", removed.stderr);
+    assert_eq!(tickets.repository.worktrees().len(), 1, "{}", removed.stdout);
+    assert_eq!(tickets.repository.branches().lines().count(), 2, "the work is on its branch");
+    let ran = tickets.run(&mut ralph());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("merged"), "{}", ran.stdout);
+    assert_eq!(tickets.repository.branches().lines().count(), 1, "a merged branch stays: {}", ran.stderr);
+    tickets.require_nothing_runs();
+}
+
+#[test]
 fn a_store_that_is_full_ends_the_loop_and_the_next_one_loses_nothing() {
     let settings = format!("owner.grace = \"200ms\"\n{QUICK}");
     let tickets = Tickets::with_settings(&["ok-1", "ok-2", "ok-3", "ok-4"], &settings);

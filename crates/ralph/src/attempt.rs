@@ -79,7 +79,7 @@ impl Executor {
         let (session, ending) = self.settle(&session.id, false)?;
         if !ran(&session) {
             // Its supervisor may be about to do that: it is done once, and it is done when this returns.
-            if let Some(why) = self.clear(&session.id) {
+            if let Some(why) = self.clear(ticket, &session.id) {
                 self.warn(format!("the worktree of session {}, which never began, stays: {why}", session.id));
             }
             return Ok(None);

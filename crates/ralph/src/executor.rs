@@ -88,7 +88,7 @@ impl Executor {
                 Event::Merged { ticket, outcome }
             }
             Action::Clear { ticket, session } => {
-                let kept = self.clear(&session);
+                let kept = self.clear(&ticket, &session);
                 Event::Cleared { ticket, kept }
             }
             Action::Stop { sessions, at_once } => return self.stop(&sessions, at_once),
@@ -183,15 +183,18 @@ impl Executor {
         })
     }
 
-    /// Saves and removes a worktree. Says why it stays. Nobody comes back for it later, so a reason must hold
-    /// for more than a moment: a look that failed, somebody who is just leaving.
-    pub(crate) fn clear(&self, session: &SessionId) -> Option<String> {
+    /// Saves and removes a worktree, and with it a branch that is merged. Says why it stays. Nobody comes back for
+    /// it later, so a reason must hold for more than a moment: a look that failed, somebody who is just leaving.
+    pub(crate) fn clear(&self, ticket: &Ticket, session: &SessionId) -> Option<String> {
         let mut failure = String::new();
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 std::thread::sleep(PAUSE);
             }
-            match self.try_clear(session) {
+            match self.try_clear(session).and_then(|kept| match kept {
+                None => self.discard_merged(ticket).map(|()| None),
+                kept => Ok(kept),
+            }) {
                 Ok(None) => return None,
                 Ok(Some(kept)) => failure = kept,
                 Err(error) => failure = chain(&error),
@@ -216,6 +219,17 @@ impl Executor {
         ))?;
         pollster::block_on(cleaner.sweep(&plot.root, probe.as_ref())).map_err(HouseError::from)?;
         Ok(gone.kept)
+    }
+
+    /// Deletes the branch of a ticket that has nothing which is not merged. A worktree takes its branch along; one
+    /// that went before the merge, because its loop was killed, left it there.
+    fn discard_merged(&self, ticket: &Ticket) -> Result<(), RalphError> {
+        if let Some(tip) = self.mainline.find_branch(ticket)?
+            && self.mainline.contains(&tip)?
+        {
+            self.mainline.discard_branch(ticket, &tip, &self.mainline.reference())?;
+        }
+        Ok(())
     }
 
     fn stop(&self, sessions: &[SessionId], at_once: bool) {

@@ -1,6 +1,7 @@
 //! The branch of a session: made with its worktree, and deleted with it where that loses nothing.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use git2::{Branch, ErrorCode, Oid, Repository};
@@ -76,7 +77,8 @@ pub(crate) fn delete_if_safe(
     }
     let lock = refs.lock(&full, &tip.to_string()).map_err(undeletable)?;
     // Moved since it was read: whoever did that knows why.
-    if repo.refname_to_id(&full).is_ok_and(|found| found == tip) {
+    let found = find(&repo, name).map_err(|why| failed("reading", common, why))?.flatten();
+    if found == Some(tip) {
         refs.delete(&full, lock).map_err(undeletable)?;
     }
     Ok(())
@@ -108,10 +110,24 @@ fn find(repo: &Repository, name: &str) -> Result<Option<Option<Oid>>, String> {
 pub(crate) fn is_checked_out(common: &Path, full: &str) -> Result<bool, WorktreeError> {
     let mut git_dirs = entry::list(common)?;
     git_dirs.push(common.to_owned());
-    let says = |file: &Path, line: &str| fs::read_to_string(file).is_ok_and(|text| text.trim() == line);
-    Ok(git_dirs.iter().any(|dir| {
-        says(&dir.join("HEAD"), &format!("ref: {full}"))
-            || says(&dir.join("rebase-merge/head-name"), full)
-            || says(&dir.join("rebase-apply/head-name"), full)
-    }))
+    let head = format!("ref: {full}");
+    for dir in &git_dirs {
+        for (file, line) in
+            [("HEAD", &*head), ("rebase-merge/head-name", full), ("rebase-apply/head-name", full)]
+        {
+            if says(&dir.join(file), line)? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Whether `line` is all that a file says. One that cannot be read may say it.
+fn says(file: &Path, line: &str) -> Result<bool, WorktreeError> {
+    match fs::read(file) {
+        Ok(text) => Ok(text.trim_ascii() == line.as_bytes()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(failed("reading", file, error)),
+    }
 }

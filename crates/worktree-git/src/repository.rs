@@ -1,5 +1,6 @@
 //! Finding a repository, and its common directory: what all its worktrees share.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, Repository};
@@ -31,11 +32,33 @@ pub(crate) fn open(repo: &Path) -> Result<Repository, WorktreeError> {
 
 /// The common directory of a repository that a record names; `None` where there is no repository any more.
 pub(crate) fn find_common(repo: &Path) -> Result<Option<PathBuf>, WorktreeError> {
-    match Repository::open(repo) {
+    let first = Repository::open(repo);
+    let opened = match first {
+        Err(error) if error.code() == ErrorCode::NotFound => {
+            require_sight(repo)?;
+            Repository::open(repo)
+        }
+        opened => opened,
+    };
+    match opened {
         Ok(repository) => canonical_common(&repository).map(Some),
         Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
         Err(error) => Err(no_repository(repo, describe(&error))),
     }
+}
+
+/// Fails where it cannot be seen what is at `repo`. libgit2 does not tell that from a repository that is gone, and
+/// one that is gone is never asked for again.
+fn require_sight(repo: &Path) -> Result<(), WorktreeError> {
+    for sign in [repo.join(".git"), repo.join("HEAD")] {
+        match sign.symlink_metadata() {
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(failed("looking at", &sign, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The common directory of a repository, by its one true name.

@@ -1,7 +1,7 @@
 //! SIGKILL at every system call that changes something: the next run reaches the end that an uninterrupted
 //! one would have reached.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sexton_core::worktree::{Inspection, Plot, Removal};
@@ -17,6 +17,7 @@ pub const CASES: &[Case] = &[
     ("i7_a_creation_killed_anywhere_is_taken_away_by_a_removal", creation_then_removal),
     ("i7_a_removal_killed_anywhere_is_finished_by_the_next", removal_then_removal),
     ("i4_a_removal_that_fails_at_any_look_leaves_the_worktree_in_its_place", removal_that_fails),
+    ("i7_a_removal_that_could_not_read_something_is_finished_by_the_next", removal_that_cannot_read),
     ("i7_a_removal_with_a_packed_branch_killed_anywhere_is_finished_by_the_next", removal_of_packed),
 ];
 
@@ -50,11 +51,22 @@ const MAX_CALLS: usize = 200;
 /// More than a removal of two files looks at.
 const MAX_LOOKS: usize = 60;
 
-/// `role` on `plot`, with `what` done to the `when`th call of `call`.
-fn command_with(role: Role, plot: &Plot, call: &str, what: &str, when: usize) -> Command {
+/// For a trace that nobody reads.
+const NOWHERE: &str = "/dev/null";
+
+/// `role` on `plot`, with `what` done to the `when`th call of `call`; the calls are written into `trace`. With `of`
+/// only calls about that file count.
+fn command_with(
+    role: Role,
+    plot: &Plot,
+    (call, what, when): (&str, &str, usize),
+    trace: &Path,
+    of: Option<&Path>,
+) -> Command {
     let plain = roles::command(role, plot);
     let mut traced = Command::new("strace");
-    traced.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("inject={call}:{what}:when={when}"));
+    traced.args(["-f", "-qq", "-e"]).arg(format!("inject={call}:{what}:when={when}")).arg("-o").arg(trace);
+    traced.args(of.iter().flat_map(|path| ["-P".as_ref(), path.as_os_str()]));
     traced.args(["-e", &format!("trace={call}"), "--"]).arg(plain.get_program());
     traced.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     traced
@@ -62,7 +74,7 @@ fn command_with(role: Role, plot: &Plot, call: &str, what: &str, when: usize) ->
 
 /// Runs `role` on `plot`, killed at the `when`th call of `call`; says whether it came to its end.
 fn run_killed(role: Role, plot: &Plot, call: &str, when: usize) -> bool {
-    let mut traced = command_with(role, plot, call, "signal=SIGKILL", when);
+    let mut traced = command_with(role, plot, (call, "signal=SIGKILL", when), NOWHERE.as_ref(), None);
     // What a killed one tells nobody wants to know.
     traced.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("strace is installed").success()
 }
@@ -162,7 +174,8 @@ fn removal_that_fails() {
     for when in 1..=MAX_LOOKS {
         try_create(&plot).unwrap();
         write(&plot.path.join("a.txt"), "changed\n");
-        let mut traced = command_with(Role::RemoveOnly, &plot, "openat2", "error=EMFILE", when);
+        let mut traced =
+            command_with(Role::RemoveOnly, &plot, ("openat2", "error=EMFILE", when), NOWHERE.as_ref(), None);
         let said = said(&traced.output().expect("strace is installed"));
         let whole = plot.path.join("dir/b.txt").exists();
         assert!(whole || !said.contains("Err("), "call {when}: it is not in its place: {said}");
@@ -172,27 +185,61 @@ fn removal_that_fails() {
     assert!(failed > 5, "only {failed} failed: the case proves too little");
 }
 
+fn removal_that_cannot_read() {
+    let ground = ground();
+    let plot = ground.plot("s1");
+    let trace = ground.root.with_extension("trace");
+    let git = ground.repo.join(".git");
+    let mut failed = 0;
+    for place in [&git, &git.join("HEAD"), &git.join("refs/heads/sexton/s1")] {
+        for call in ["newfstatat", "openat", "read"] {
+            for when in 1.. {
+                begin_work(&ground, &plot);
+                let mut traced =
+                    command_with(Role::Remove, &plot, (call, "error=EIO", when), &trace, Some(place));
+                let said = said(&traced.output().expect("strace is installed"));
+                let point = format!("{call} {when} of {}, which said {said}", place.display());
+                assert!(!said.contains("is gone"), "{point}: what cannot be seen is not gone");
+                require_removed(&ground, &plot, &point);
+                if !std::fs::read_to_string(&trace).unwrap().contains("INJECTED") {
+                    break;
+                }
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > 10, "only {failed} failed: the case proves too little");
+}
+
 fn require_removals(before: impl Fn(&Ground)) {
     let ground = ground();
     let plot = ground.plot("s1");
     let work = || {
-        ground.git(["update-ref", "-d", "refs/sexton/rescue/s1"]);
-        try_create(&plot).unwrap();
+        begin_work(&ground, &plot);
         before(&ground);
-        write(&plot.path.join("a.txt"), "changed\n");
-        write(&plot.path.join("new.txt"), "new\n");
-        std::fs::remove_file(plot.path.join("dir/b.txt")).unwrap();
     };
-    at_every_call(Role::Remove, &plot, work, |point| {
-        let removal = try_remove(&plot).unwrap_or_else(|error| panic!("{point}: {error:?}"));
-        assert!(matches!(removal, Removal::Removed | Removal::AlreadyGone), "{point}: {removal:?}");
-        sweep(&ground.root);
-        assert_eq!(ground.trash(), [""; 0], "{point}");
-        assert!(!plot.path.exists(), "{point}");
-        let saved = ground.git(["diff", "--name-status", "--no-renames", "main", "refs/sexton/rescue/s1"]);
-        assert_eq!(saved, "M\ta.txt\nD\tdir/b.txt\nA\tnew.txt", "{point}");
-        assert_eq!(ground.git(["show", "refs/sexton/rescue/s1:new.txt"]), "new", "{point}");
-        assert_eq!(ground.git(["branch", "--list", "sexton/*"]), "", "{point}");
-        ground.require_clean(&[]);
-    });
+    at_every_call(Role::Remove, &plot, work, |point| require_removed(&ground, &plot, point));
+}
+
+/// A worktree with work in it that nobody saved yet.
+fn begin_work(ground: &Ground, plot: &Plot) {
+    ground.git(["update-ref", "-d", "refs/sexton/rescue/s1"]);
+    try_create(plot).unwrap();
+    write(&plot.path.join("a.txt"), "changed\n");
+    write(&plot.path.join("new.txt"), "new\n");
+    std::fs::remove_file(plot.path.join("dir/b.txt")).unwrap();
+}
+
+/// Removes it once more: whatever happened before, its work is saved and all else is gone, the branch too.
+fn require_removed(ground: &Ground, plot: &Plot, point: &str) {
+    let removal = try_remove(plot).unwrap_or_else(|error| panic!("{point}: {error:?}"));
+    assert!(matches!(removal, Removal::Removed | Removal::AlreadyGone), "{point}: {removal:?}");
+    sweep(&ground.root);
+    assert_eq!(ground.trash(), [""; 0], "{point}");
+    assert!(!plot.path.exists(), "{point}");
+    let saved = ground.git(["diff", "--name-status", "--no-renames", "main", "refs/sexton/rescue/s1"]);
+    assert_eq!(saved, "M\ta.txt\nD\tdir/b.txt\nA\tnew.txt", "{point}");
+    assert_eq!(ground.git(["show", "refs/sexton/rescue/s1:new.txt"]), "new", "{point}");
+    assert_eq!(ground.git(["branch", "--list", "sexton/*"]), "", "{point}");
+    ground.require_clean(&[]);
 }
