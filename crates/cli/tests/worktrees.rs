@@ -14,6 +14,7 @@ use serde_json::Value;
 use support::records::remove_record;
 use support::repository::{Repository, files_under};
 use support::scene::end_behind_its_back;
+use support::strace::{kill_alone_at, mutating_calls, trace_alone};
 use support::{Bystander, Ran, Yard, carriers, eventually, is_running, stores};
 
 const QUICK: &str = "contain = \"tree\"\nstore.durability = \"process\"\nstop.grace = \"300ms\"\n";
@@ -393,4 +394,26 @@ fn i3_no_recovery_at_any_moment_takes_a_tree_from_under_its_maker() {
     assert_eq!(std::fs::read(tree_of(&record).join("new")).unwrap(), b"mine\n");
     let recoveries = recoveries.into_inner();
     assert!(recoveries > 5, "only {recoveries} recoveries ran meanwhile");
+}
+
+#[test]
+fn i7_a_removal_by_hand_that_was_killed_anywhere_is_finished_by_the_next() {
+    let (yard, repository) = quick();
+    let finished = || run_in_tree(&yard, "echo new > new")["id"].as_str().unwrap().to_owned();
+    let calls = mutating_calls(&trace_alone(&yard, &["worktree", "rm", &finished()]));
+    let mut killed = 0;
+    for call in &calls {
+        let id = finished();
+        killed += usize::from(kill_alone_at(&yard, call, &["worktree", "rm", &id], ""));
+        yard.ok(&["worktree", "rm", &id]);
+        let point = format!("{} number {}", call.name, call.nth);
+        assert_eq!(repository.worktrees().len(), 1, "{point}");
+        assert_eq!(repository.branches().lines().count(), 1, "{point}: its branch stays");
+        let left = files_under(&repository.path().join(".git/sexton"));
+        let left: Vec<_> = left.keys().filter(|file| file.to_string_lossy().contains(&id)).collect();
+        assert!(left.is_empty(), "{point}: {left:?}");
+        let rescue = format!("refs/sexton/rescue/{id}:new");
+        assert_eq!(repository.git(&["show", &rescue]), "new", "{point}");
+    }
+    assert!(killed > 20, "only {killed} of {} were killed", calls.len());
 }

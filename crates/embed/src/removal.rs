@@ -30,20 +30,25 @@ pub async fn remove_worktree(
     if_clean: bool,
 ) -> Result<Gone, HouseError> {
     let kept = |why: String| Gone { removed: false, rescue_ref: None, kept: Some(why) };
-    match cleaner.inspect(plot).await? {
-        Inspection::Absent => return Ok(Gone { removed: false, rescue_ref: None, kept: None }),
+    let inspection = cleaner.inspect(plot).await?;
+    let is_absent = inspection == Inspection::Absent;
+    match inspection {
         Inspection::Foreign(why) => return Ok(kept(why)),
         Inspection::Present { dirty, own_commits } if if_clean && (dirty || own_commits > 0) => {
             return Ok(kept("it holds work".to_owned()));
         }
-        Inspection::Present { .. } => {}
+        // Of one that is gone something may be left, where its removal was cut off: its entry, its branch.
+        Inspection::Present { .. } | Inspection::Absent => {}
     }
-    if let Some(why) = find_living(probe, session).await {
+    if !is_absent && let Some(why) = find_living(probe, session).await {
         return Ok(kept(why));
     }
     let cleared = cleaner.clear(plot, probe, now()).await?;
     let rescue_ref = cleared.rescued.saved.map(|rescue| rescue.reference);
     match cleared.removal? {
+        Removal::AlreadyGone if is_absent => {
+            return Ok(Gone { removed: false, rescue_ref: None, kept: None });
+        }
         Removal::Removed | Removal::AlreadyGone => {}
         Removal::Kept(why) => return Ok(Gone { rescue_ref, ..kept(why) }),
     }
