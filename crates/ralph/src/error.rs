@@ -32,6 +32,9 @@ pub enum RalphError {
         /// Its session and process.
         by: Option<(SessionId, u32)>,
     },
+    /// A part of the loop has failed in a way that it does not know of itself.
+    #[error("a part of the loop broke off")]
+    Lost,
     /// Nobody can tell whether another loop works here.
     #[error("nobody can tell whether the loop of session {session} still works: {why}")]
     CannotTell {

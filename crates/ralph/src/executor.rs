@@ -1,5 +1,6 @@
 //! Acting: carries out what was decided, each action on a thread of its own, and tells what came of it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -38,6 +39,8 @@ pub(crate) enum Message {
     Event(Event),
     /// Something is to be told.
     Notice(Box<Notice>),
+    /// Somebody who was to do something cannot say any more what became of it.
+    Lost,
 }
 
 /// What carries actions out.
@@ -59,7 +62,11 @@ impl Executor {
     /// Carries `action` out in the background. `Finish` is the loop's own.
     pub(crate) fn perform(&self, action: Action) -> Result<(), RalphError> {
         let executor = self.clone();
-        let spawned = std::thread::Builder::new().spawn(move || executor.act(action));
+        let spawned = std::thread::Builder::new().spawn(move || {
+            if catch_unwind(AssertUnwindSafe(|| executor.act(action))).is_err() {
+                let _ = executor.messages.send(Message::Lost);
+            }
+        });
         spawned.map(drop).map_err(RalphError::io("cannot start a thread"))
     }
 

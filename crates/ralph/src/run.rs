@@ -260,6 +260,8 @@ impl Running<'_> {
                 match next_message(messages, self.scheduler.next_moment(), now()) {
                     Message::Event(event) => break event,
                     Message::Notice(notice) => tell(&notice),
+                    // To wait for it would be to wait for ever; the next loop finds out.
+                    Message::Lost => return Err(RalphError::Lost),
                 }
             };
         }

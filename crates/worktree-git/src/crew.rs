@@ -2,6 +2,7 @@
 //! of its own; more of them than there are processors would only take turns.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// More threads than this only wait for each other.
 const MAX_THREADS: usize = 8;
@@ -30,8 +31,18 @@ impl<'a> Crew<'a> {
         Crew { size: size(before.unwrap_or_else(|busy| busy)), busy }
     }
 
+    /// Puts those besides the caller to work. Where the system has no thread to give, there are fewer, and it
+    /// only takes longer.
+    pub(crate) fn put_to<'scope, T: Send + 'scope>(
+        &self,
+        work: impl Fn() -> T + Copy + Send + 'scope,
+        scope: &'scope Scope<'scope, '_>,
+    ) -> Vec<ScopedJoinHandle<'scope, T>> {
+        (0..self.helpers()).filter_map(|_| Builder::new().spawn_scoped(scope, work).ok()).collect()
+    }
+
     /// How many there are besides the caller.
-    pub(crate) fn helpers(&self) -> usize {
+    fn helpers(&self) -> usize {
         self.size - 1
     }
 }

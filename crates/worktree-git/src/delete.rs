@@ -37,9 +37,7 @@ pub(crate) fn delete(top: BorrowedFd<'_>, path: &Path, names: &[OsString]) -> Re
     };
     let crew = Crew::hire(usize::MAX);
     std::thread::scope(|scope| {
-        for _ in 0..crew.helpers() {
-            scope.spawn(|| work.run());
-        }
+        crew.put_to(|| work.run(), scope);
         work.run();
     });
     let queue = work.queue.into_inner().unwrap_or_else(PoisonError::into_inner);

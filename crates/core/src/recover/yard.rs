@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 
 use super::act::Run;
 use super::case::Case;
@@ -61,9 +62,10 @@ pub(super) fn clean(run: &mut Run<'_>, cases: &mut [Case]) {
         }
     };
     std::thread::scope(|scope| {
-        (1..threads).for_each(|_| {
-            scope.spawn(work);
-        });
+        // Without a thread more it only takes longer.
+        for _ in 1..threads {
+            let _ = Builder::new().spawn_scoped(scope, work);
+        }
         work();
     });
     run.report.seconds.rescue += seconds(began, (run.ground.clock)());

@@ -43,7 +43,7 @@ pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Remembered
     };
     let crew = Crew::hire(plan.items.len().div_ceil(WORTH_A_THREAD));
     std::thread::scope(|scope| {
-        let others: Vec<_> = (0..crew.helpers()).map(|_| scope.spawn(|| work.run())).collect();
+        let others = crew.put_to(|| work.run(), scope);
         let mine = work.run();
         others
             .into_iter()

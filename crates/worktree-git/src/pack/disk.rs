@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Builder;
 
 use sexton_durable::{sync_all, sync_parent};
 use sha1::{Digest, Sha1};
@@ -116,9 +117,12 @@ impl Body {
 
         // One journal commit does for both where the file system can.
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| sync(&index.file));
+            let other = Builder::new().spawn_scoped(scope, || sync(&index.file));
             sync(&pack.file)?;
-            other.join().expect("a sync does not panic")
+            match other {
+                Ok(other) => other.join().expect("a sync does not panic"),
+                Err(_) => sync(&index.file),
+            }
         })?;
         KeptPack::name(&self.directory, &hex(&checksum), pack, index, note)
     }

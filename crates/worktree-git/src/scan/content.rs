@@ -78,7 +78,7 @@ pub(crate) fn read_all(
     let crew = Crew::hire(candidates.len().div_ceil(8));
     let mut contents = vec![None; candidates.len()];
     std::thread::scope(|scope| {
-        let helpers: Vec<_> = (0..crew.helpers()).map(|_| scope.spawn(work)).collect();
+        let helpers = crew.put_to(work, scope);
         let mut outcomes = vec![work()];
         outcomes.extend(helpers.into_iter().map(|helper| helper.join().expect("a reader does not panic")));
         for outcome in outcomes {

@@ -222,7 +222,7 @@ pub(crate) fn walk(
     let mut sighting = Sighting::default();
     let crew = Crew::hire(index.entries.len().div_ceil(WORTH_A_THREAD));
     std::thread::scope(|scope| {
-        let helpers: Vec<_> = (0..crew.helpers()).map(|_| scope.spawn(|| walk.work())).collect();
+        let helpers = crew.put_to(|| walk.work(), scope);
         sighting.merge(walk.work());
         for helper in helpers {
             sighting.merge(helper.join().expect("a walker does not panic"));

@@ -18,6 +18,7 @@ pub const CASES: &[Case] = &[
     ("i7_a_removal_killed_anywhere_is_finished_by_the_next", removal_then_removal),
     ("i4_a_removal_that_fails_at_any_look_leaves_the_worktree_in_its_place", removal_that_fails),
     ("i7_a_removal_that_could_not_read_something_is_finished_by_the_next", removal_that_cannot_read),
+    ("i8_a_removal_for_which_there_is_no_thread_does_it_alone", removal_without_threads),
     ("i7_a_removal_with_a_packed_branch_killed_anywhere_is_finished_by_the_next", removal_of_packed),
 ];
 
@@ -209,6 +210,25 @@ fn removal_that_cannot_read() {
         }
     }
     assert!(failed > 10, "only {failed} failed: the case proves too little");
+}
+
+fn removal_without_threads() {
+    let ground = ground();
+    let plot = ground.plot("s1");
+    let trace = ground.root.with_extension("trace");
+    let mut failed = 0;
+    for when in 1.. {
+        begin_work(&ground, &plot);
+        let fault = ("clone3", "error=EAGAIN", when);
+        let said = said(&command_with(Role::Remove, &plot, fault, &trace, None).output().unwrap());
+        assert!(said.contains("Ok(Removed)"), "thread {when}: {said}");
+        require_removed(&ground, &plot, &format!("thread {when}"));
+        if !std::fs::read_to_string(&trace).unwrap().contains("INJECTED") {
+            break;
+        }
+        failed += 1;
+    }
+    assert!(failed > 0, "no thread was wanted: the case proves nothing");
 }
 
 fn require_removals(before: impl Fn(&Ground)) {
