@@ -98,8 +98,14 @@ impl Project {
         dispatcher.arg(directory).arg(self.root()).stdin(Stdio::null());
         self.dispatchers.push(dispatcher.spawn().unwrap());
         eventually("the agent runs", || ready.exists());
-        let pid = std::fs::read_to_string(self.yard.path().join(format!("{}.pid", ready.display())));
-        let pid: u64 = pid.unwrap().trim().parse().unwrap();
+        // The agent may be ready before its dispatcher has said who it is.
+        let file = ready.with_extension("pid");
+        let mut pid = 0;
+        eventually("the dispatcher has said who its agent is", || {
+            let said = std::fs::read_to_string(&file).unwrap_or_default();
+            pid = said.strip_suffix('\n').and_then(|said| said.parse().ok()).unwrap_or_default();
+            pid > 0
+        });
         self.started.push(pid);
         pid
     }
