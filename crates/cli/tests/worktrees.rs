@@ -417,3 +417,37 @@ fn i7_a_removal_by_hand_that_was_killed_anywhere_is_finished_by_the_next() {
     }
     assert!(killed > 20, "only {killed} of {} were killed", calls.len());
 }
+
+#[test]
+fn i8_a_worktree_that_could_not_be_made_whole_is_gone_after_a_recovery() {
+    let (yard, repository) = quick();
+    let trace = yard.path().join("trace");
+    let mut failed = 0;
+    for nth in 1.. {
+        let start = yard.command(&["run", "-d", "-w", "--", "true"]);
+        let mut traced = Command::new("strace");
+        traced
+            .args(["-qq", "-e", "trace=openat", "-e"])
+            .arg(format!("inject=openat:error=EMFILE:when={nth}"));
+        traced.arg("-o").arg(&trace).arg(start.get_program()).args(start.get_args());
+        yard.enclose(&mut traced);
+        let ran = Ran::of(&traced.output().unwrap());
+        let struck = std::fs::read_to_string(&trace).unwrap().contains("INJECTED");
+        failed += usize::from(ran.code != 0);
+        // One whose command ran all the same loses its worktree to its supervisor, or to this.
+        for session in yard.json(&["ps", "-a", "--limit", "1"]).as_array().unwrap() {
+            let id = session["id"].as_str().unwrap();
+            if session["started_at"].is_string() && yard.wait_until_ended(id)["status"] == "completed" {
+                yard.ok(&["worktree", "rm", id]);
+            }
+        }
+        yard.ok(&["recover"]);
+        let trees = repository.worktrees();
+        assert_eq!(trees.len(), 1, "open number {nth}, {}: {trees:?}", ran.stderr);
+        assert_eq!(repository.branches().lines().count(), 1, "open number {nth}: {}", ran.stderr);
+        if !struck {
+            break;
+        }
+    }
+    assert!(failed > 5, "only {failed} failed");
+}

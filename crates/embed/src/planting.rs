@@ -11,7 +11,7 @@ use sexton_durable::create_private_dir;
 use crate::error::HouseError;
 use crate::house::House;
 use crate::recovery::{default_yard, now};
-use crate::removal::remove_worktree;
+use crate::removal::take_away;
 
 /// Which worktree is wished for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,6 +135,11 @@ async fn uproot(
         store.commit(Batch::new().remove(&record)).await?;
         return Ok(());
     }
+    // Nobody of the session is there but its supervisor, who has not been told anything yet. And the record ends
+    // only now that the worktree is gone: of one that has ended nobody would clear it away any more.
+    if take_away(store, probe, cleaner, session, plot, false).await?.kept.is_some() {
+        return Ok(());
+    }
     update_session(store, &session.id, |session| {
         let open = session.finished_at.is_none();
         let exit = SessionExit { reason: ExitReason::NeverStarted, code: None, ..SessionExit::exited(0) };
@@ -142,7 +147,6 @@ async fn uproot(
         open
     })
     .await?;
-    remove_worktree(store, probe, cleaner, session, plot, false).await?;
     cleaner.sweep(&plot.root, probe).await?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use sexton_core::probe::Group;
 use sexton_core::session::{Recovery, WorktreeOutcome};
 use sexton_core::store::update_session;
 use sexton_core::worktree::{Inspection, Plot, Removal};
-use sexton_core::{ProcessProbe, Session, Store, WorktreeCleaner};
+use sexton_core::{ProcessProbe, Session, Store, WorktreeCleaner, WorktreeError};
 
 use crate::error::HouseError;
 use crate::recovery::now;
@@ -33,24 +33,44 @@ pub async fn remove_worktree(
     let inspection = cleaner.inspect(plot).await?;
     let is_absent = inspection == Inspection::Absent;
     match inspection {
-        Inspection::Foreign(why) => return Ok(kept(why)),
+        Inspection::Foreign(why) if if_clean => return Ok(kept(why)),
         Inspection::Present { dirty, own_commits } if if_clean && (dirty || own_commits > 0) => {
             return Ok(kept("it holds work".to_owned()));
         }
-        // Of one that is gone something may be left, where its removal was cut off: its entry, its branch.
-        Inspection::Present { .. } | Inspection::Absent => {}
+        // Of one that is gone something may be left, where its removal was cut off: its entry, its branch. And
+        // one whose session has just ended may look like nobody's while its supervisor takes it away: whoever
+        // clears it waits for that, and looks again.
+        Inspection::Present { .. } | Inspection::Absent | Inspection::Foreign(_) => {}
     }
     if !is_absent && let Some(why) = find_living(probe, session).await {
         return Ok(kept(why));
     }
-    let cleared = cleaner.clear(plot, probe, now()).await?;
+    take_away(store, probe, cleaner, session, plot, is_absent).await
+}
+
+/// Saves and removes the worktree of a session that nobody is left of. `is_absent` says that it looked as if there
+/// were none.
+pub(crate) async fn take_away(
+    store: &dyn Store,
+    probe: &dyn ProcessProbe,
+    cleaner: &dyn WorktreeCleaner,
+    session: &Session,
+    plot: &Plot,
+    is_absent: bool,
+) -> Result<Gone, HouseError> {
+    let cleared = match cleaner.clear(plot, probe, now()).await {
+        Err(WorktreeError::NotOurs { why, .. }) => {
+            return Ok(Gone { removed: false, rescue_ref: None, kept: Some(why) });
+        }
+        cleared => cleared?,
+    };
     let rescue_ref = cleared.rescued.saved.map(|rescue| rescue.reference);
     match cleared.removal? {
         Removal::AlreadyGone if is_absent => {
             return Ok(Gone { removed: false, rescue_ref: None, kept: None });
         }
         Removal::Removed | Removal::AlreadyGone => {}
-        Removal::Kept(why) => return Ok(Gone { rescue_ref, ..kept(why) }),
+        Removal::Kept(why) => return Ok(Gone { removed: false, rescue_ref, kept: Some(why) }),
     }
     let saved = rescue_ref.clone();
     update_session(store, &session.id, move |session| {
