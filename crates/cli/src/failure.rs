@@ -1,6 +1,7 @@
 //! What a command can end with: an exit code of the contract, or a failure with a message and a hint.
 
 use std::error::Error;
+use std::io::ErrorKind;
 
 use sexton_core::config::ConfigError;
 use sexton_core::plugin::PluginError;
@@ -134,7 +135,9 @@ impl From<RalphError> for Failure {
             RalphError::NotInstalled { .. } => {
                 Some("`--agent` names another: any command with {ticket} in it".to_owned())
             }
-            RalphError::Git(GitError::NotExecuted(_)) => Some("install git".to_owned()),
+            RalphError::Git(GitError::NotRun(error)) if error.kind() == ErrorKind::NotFound => {
+                Some("install git".to_owned())
+            }
             RalphError::Settings(SettingsError::NotTrusted { .. }) => Some(
                 "read the file, then say `sexton trust`; or give `--ticket-query` and `--agent` yourself"
                     .to_owned(),

@@ -62,11 +62,9 @@ impl Executor {
     /// Carries `action` out in the background. `Finish` is the loop's own.
     pub(crate) fn perform(&self, action: Action) -> Result<(), RalphError> {
         let executor = self.clone();
-        let spawned = std::thread::Builder::new().spawn(move || {
-            if catch_unwind(AssertUnwindSafe(|| executor.act(action))).is_err() {
-                let _ = executor.messages.send(Message::Lost);
-            }
-        });
+        let messages = self.messages.clone();
+        let spawned =
+            std::thread::Builder::new().spawn(move || or_tell_of_loss(&messages, || executor.act(action)));
         spawned.map(drop).map_err(RalphError::io("cannot start a thread"))
     }
 
@@ -264,5 +262,26 @@ impl Executor {
         let policy = Policy { min_age: Duration::ZERO, ..(*self.policy).clone() };
         pollster::block_on(self.house.recover(&policy, &Silent))?;
         Ok(())
+    }
+}
+
+/// Does `work`. Where it breaks off the loop hears of that: it would wait for the outcome for ever.
+fn or_tell_of_loss(messages: &Sender<Message>, work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        let _ = messages.send(Message::Lost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i8_the_loop_hears_of_work_that_broke_off_and_of_no_other() {
+        let (messages, heard) = std::sync::mpsc::channel();
+        or_tell_of_loss(&messages, || ());
+        assert!(heard.try_recv().is_err());
+        or_tell_of_loss(&messages, || panic!("as it must"));
+        assert!(matches!(heard.try_recv(), Ok(Message::Lost)));
     }
 }

@@ -10,6 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::capture::capture;
+
 /// What git would take for its own place or settings, from whoever started the loop.
 const INHERITED: [&str; 9] = [
     "GIT_DIR",
@@ -46,9 +48,9 @@ pub(crate) struct Git {
 /// A git that did not do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// It could not be executed.
-    #[error("cannot execute git")]
-    NotExecuted(#[source] io::Error),
+    /// It could not be executed, or what it said could not be read.
+    #[error("cannot run git")]
+    NotRun(#[source] io::Error),
     /// It failed.
     #[error("git {command}: {why}")]
     Failed {
@@ -71,7 +73,7 @@ impl Git {
 
     /// Runs it, and gives back what it said and how it ended.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<Output, GitError> {
-        self.command(arguments).output().map_err(GitError::NotExecuted)
+        capture(&mut self.command(arguments)).map_err(GitError::NotRun)
     }
 
     /// Runs it, which must succeed, and gives back what it printed without the last newline.
@@ -97,8 +99,11 @@ impl Git {
     pub(crate) fn find_commit(&self, name: &str) -> Result<Option<String>, GitError> {
         let name = format!("{name}^{{commit}}");
         let output = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &name])?;
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        Ok(output.status.success().then_some(text))
+        match output.status.code() {
+            Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())),
+            Some(1) => Ok(None),
+            _ => Err(failed(&["rev-parse"], &output)),
+        }
     }
 
     /// Whether everything up to `old` is in `new`.
@@ -128,7 +133,7 @@ impl Git {
                 command.env(format!("GIT_AUTHOR_{who}"), what).env(format!("GIT_COMMITTER_{who}"), what);
             }
         }
-        let output = command.output().map_err(GitError::NotExecuted)?;
+        let output = capture(&mut command).map_err(GitError::NotRun)?;
         if !output.status.success() {
             return Err(failed(arguments, &output));
         }

@@ -12,6 +12,7 @@
 
 mod agent;
 mod attempt;
+mod capture;
 mod error;
 mod executor;
 mod git;

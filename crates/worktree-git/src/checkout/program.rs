@@ -4,9 +4,9 @@
 //! The only place of this crate that runs a program, and the filters that the user configured with it.
 
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Read, Seek};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use git2::Oid;
 use sexton_core::WorktreeError;
@@ -44,12 +44,21 @@ pub(super) fn check_out(blank: &Blank<'_>) -> Result<(), WorktreeError> {
     let mut git = git();
     git.current_dir(blank.path).arg("--git-dir").arg(blank.admin).arg("--work-tree").arg(blank.path);
     git.args(["-c", "core.hooksPath=/dev/null", "reset", "--hard", "--quiet", "--no-recurse-submodules"]);
-    let done = git.output().map_err(|error| failed("running git to fill", blank.path, error))?;
-    if done.status.success() {
+    let (status, said) = hear(&mut git).map_err(|error| failed("running git to fill", blank.path, error))?;
+    if status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    Err(failed("running git to fill", blank.path, format!("git failed ({}): {said}", done.status)))
+    Err(failed("running git to fill", blank.path, format!("git failed ({status}): {}", said.trim())))
+}
+
+/// Runs it, and hears what it complains of. A pipe that cannot be read is an error; `Command::output` panics.
+fn hear(git: &mut Command) -> io::Result<(ExitStatus, String)> {
+    let mut child = git.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let mut said = Vec::new();
+    let heard = child.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut said));
+    let status = child.wait()?;
+    heard?;
+    Ok((status, String::from_utf8_lossy(&said).into_owned()))
 }
 
 /// Lets git write a blob of `size` bytes into `file`, which is empty: neither libgit2 nor we could read one of
