@@ -7,12 +7,14 @@
 //! Architecture invariant: nothing here knows what a session is, and nothing is ever judged by a file's
 //! age.
 
+mod find;
 mod lock;
 mod mark;
 mod replace;
 mod sync;
 mod uuid;
 
+pub use find::find;
 pub use lock::FileLock;
 pub use mark::{FileStamp, Mark, MarkFile};
 pub use replace::{

@@ -12,7 +12,7 @@ use sexton_embed::{HouseError, Labels, NotStarted, OwnerWish, Request, Running, 
 use sexton_supervise::StartError;
 
 use crate::error::RalphError;
-use crate::executor::Executor;
+use crate::executor::{Executor, insist};
 use crate::logs::Logs;
 use crate::schedule::{Ending, Event, Fault};
 use crate::ticket::Ticket;
@@ -42,7 +42,8 @@ impl Executor {
         // The shim's own end: its session's is recorded then, and a worktree with nothing in it is gone.
         let waited = running.shim.wait();
         let ended = waited.map_err(RalphError::io("cannot wait for a supervisor"));
-        let ended = ended.and_then(|_| self.settle(&running.session.id, true));
+        // Nobody comes back to this ticket where its end is not known, so one look that failed is not enough.
+        let ended = ended.and_then(|_| insist(|| self.settle(&running.session.id, true)));
         let (log, ending) = match ended {
             Ok((session, ending)) => (log_of(&session), ending),
             Err(error) => (log_of(&running.session), Ending::Unknown(chain(&error))),
@@ -76,7 +77,7 @@ impl Executor {
             let waiting = self.house.wait_for_end(session.clone(), store.as_ref(), probe.as_ref(), until);
             pollster::block_on(waiting)?;
         }
-        let (session, ending) = self.settle(&session.id, false)?;
+        let (session, ending) = insist(|| self.settle(&session.id, false))?;
         if !ran(&session) {
             // Its supervisor may be about to do that: it is done once, and it is done when this returns.
             if let Some(why) = self.clear(ticket, &session.id) {

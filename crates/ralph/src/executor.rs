@@ -25,7 +25,8 @@ use crate::ticket::Ticket;
 /// How long a merge waits for another one.
 const MERGE_WAIT: Duration = Duration::from_secs(60);
 
-/// How often it is tried to put work on its branch, or to clear a worktree, and how long to pause between.
+/// How often it is tried to learn how a session ended, to put work on its branch, or to clear a worktree, and how
+/// long to pause between.
 const ATTEMPTS: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -137,18 +138,8 @@ impl Executor {
     }
 
     fn seal(&self, ticket: &Ticket, session: &SessionId) -> Result<Sealed, String> {
-        let mut failure = String::new();
-        for attempt in 0..ATTEMPTS {
-            if attempt > 0 {
-                // Whoever is in the way, such as a git that a killed loop left, is done soon.
-                std::thread::sleep(PAUSE);
-            }
-            match self.try_seal(ticket, session) {
-                Ok(result) => return result,
-                Err(error) => failure = chain(&error),
-            }
-        }
-        Err(format!("its work cannot be put on its branch: {failure}"))
+        let sealed = insist(|| self.try_seal(ticket, session));
+        sealed.unwrap_or_else(|error| Err(format!("its work cannot be put on its branch: {}", chain(&error))))
     }
 
     fn try_seal(&self, ticket: &Ticket, session: &SessionId) -> Result<Result<Sealed, String>, RalphError> {
@@ -167,7 +158,9 @@ impl Executor {
     /// The worktree of a session, where it is still there.
     fn find_worktree(&self, session: &SessionId) -> Result<Option<PathBuf>, RalphError> {
         let worktree = self.load(session)?.worktree;
-        Ok(worktree.map(|worktree| worktree.path.as_path().to_owned()).filter(|path| path.exists()))
+        let Some(path) = worktree.map(|worktree| worktree.path.as_path().to_owned()) else { return Ok(None) };
+        let is_there = path.try_exists().map_err(RalphError::io("cannot look at a worktree"))?;
+        Ok(is_there.then_some(path))
     }
 
     /// Merges, while nobody else does: not this loop, and no other in this repository.
@@ -263,6 +256,17 @@ impl Executor {
         pollster::block_on(self.house.recover(&policy, &Silent))?;
         Ok(())
     }
+}
+
+/// Does what may fail for a moment only. Whoever is in the way, such as a git that a killed loop left, is done soon.
+pub(crate) fn insist<T>(mut work: impl FnMut() -> Result<T, RalphError>) -> Result<T, RalphError> {
+    for _ in 1..ATTEMPTS {
+        if let Ok(done) = work() {
+            return Ok(done);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    work()
 }
 
 /// Does `work`. Where it breaks off the loop hears of that: it would wait for the outcome for ever.

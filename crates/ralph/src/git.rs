@@ -51,6 +51,14 @@ pub enum GitError {
     /// It could not be executed, or what it said could not be read.
     #[error("cannot run git")]
     NotRun(#[source] io::Error),
+    /// What it keeps could not be read.
+    #[error("cannot read {}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// It failed.
     #[error("git {command}: {why}")]
     Failed {
@@ -59,6 +67,13 @@ pub enum GitError {
         /// What it said.
         why: String,
     },
+}
+
+impl GitError {
+    pub(crate) fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> GitError {
+        let path = path.to_owned();
+        |source| GitError::Unreadable { path, source }
+    }
 }
 
 impl Git {

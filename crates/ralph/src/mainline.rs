@@ -5,11 +5,13 @@
 //! itself refuses to touch what is not committed. What is merged already is told from the commits, so that it
 //! does not matter how often, or by how many killed loops, this was tried before.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use sexton_durable::sync_file_system;
+use sexton_durable::{find, sync_file_system};
 
 use crate::git::{Git, GitError, complaint};
 use crate::schedule::MergeOutcome;
@@ -162,8 +164,10 @@ impl Mainline {
     /// Moves the branch from `old` to `new`, which contains it.
     fn move_to(&self, old: &str, new: &str) -> Result<Moved, GitError> {
         let checkouts = self.checkouts()?;
-        if let Some(rebased) = checkouts.iter().find(|checkout| self.is_rebased_in(checkout)) {
-            return Ok(self.not_now(&format!("is being rebased in {}", rebased.path.display())));
+        for checkout in &checkouts {
+            if self.is_rebased_in(checkout)? {
+                return Ok(self.not_now(&format!("is being rebased in {}", checkout.path.display())));
+            }
         }
         let mut having = checkouts.iter().filter(|checkout| checkout.has_base);
         match (having.next(), having.next()) {
@@ -196,12 +200,14 @@ impl Mainline {
     /// Somebody has it checked out: git brings files, index and branch forward together, or not at all.
     fn move_checkout(&self, checkout: &Checkout, old: &str, new: &str) -> Result<Moved, GitError> {
         let place = checkout.path.display();
-        if !checkout.path.join(".git").exists() {
+        if !is_there(&checkout.path.join(".git"))? {
             return Ok(self.not_now(&format!("is checked out in {place}, which is not there")));
         }
         let there = Git::at(&checkout.path);
-        if let Some(what) = UNFINISHED.iter().find(|(file, _)| checkout.git_dir.join(file).exists()) {
-            return Ok(self.not_now(&format!("is checked out in {place}, where {} is not finished", what.1)));
+        for (file, what) in UNFINISHED {
+            if is_there(&checkout.git_dir.join(file))? {
+                return Ok(self.not_now(&format!("is checked out in {place}, where {what} is not finished")));
+            }
         }
         let status =
             ["--no-optional-locks", "status", "--porcelain", "-z", "--untracked-files=no", "--no-renames"];
@@ -219,10 +225,15 @@ impl Mainline {
     }
 
     /// Whether the branch is being rebased there: then its ref moves when that is done.
-    fn is_rebased_in(&self, checkout: &Checkout) -> bool {
-        ["rebase-merge/head-name", "rebase-apply/head-name"].iter().any(|file| {
-            fs::read_to_string(checkout.git_dir.join(file)).is_ok_and(|name| name.trim() == self.reference())
-        })
+    fn is_rebased_in(&self, checkout: &Checkout) -> Result<bool, GitError> {
+        for file in ["rebase-merge/head-name", "rebase-apply/head-name"] {
+            let file = checkout.git_dir.join(file);
+            let name = find(fs::read(&file)).map_err(GitError::unreadable(&file))?;
+            if name.is_some_and(|name| name.trim_ascii() == self.reference().as_bytes()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Every worktree of the repository.
@@ -237,20 +248,28 @@ impl Mainline {
             let path = PathBuf::from(path);
             // A bare repository has nothing checked out, whatever its HEAD says.
             let has_base = lines.contains(&reference.as_str()) && !lines.contains(&"bare");
-            checkouts.push(Checkout { git_dir: git_dir(&path), path, has_base });
+            checkouts.push(Checkout { git_dir: find_git_dir(&path)?, path, has_base });
         }
         Ok(checkouts)
     }
 }
 
 /// Where git keeps the state of the worktree at `path`.
-fn git_dir(path: &Path) -> PathBuf {
+fn find_git_dir(path: &Path) -> Result<PathBuf, GitError> {
     let dot_git = path.join(".git");
-    match fs::read_to_string(&dot_git) {
-        Ok(text) => path.join(text.trim_end().strip_prefix("gitdir: ").unwrap_or_default()),
-        Err(_) if dot_git.is_dir() => dot_git,
-        Err(_) => path.to_owned(),
+    match find(fs::read(&dot_git)) {
+        Ok(Some(link)) => {
+            let named = link.trim_ascii_end().strip_prefix(b"gitdir: ").unwrap_or_default();
+            Ok(path.join(OsStr::from_bytes(named)))
+        }
+        Ok(None) => Ok(path.to_owned()),
+        Err(error) if error.kind() == ErrorKind::IsADirectory => Ok(dot_git),
+        Err(error) => Err(GitError::unreadable(&dot_git)(error)),
     }
+}
+
+fn is_there(path: &Path) -> Result<bool, GitError> {
+    Ok(find(path.metadata()).map_err(GitError::unreadable(path))?.is_some())
 }
 
 /// What git leaves where it was stopped in the middle of something.

@@ -1,7 +1,7 @@
 //! Backups: a copy that is one plain file, checked before it gets its name; and what a restore takes from
 //! one.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -27,15 +27,18 @@ pub(crate) fn write(
     now: Time,
 ) -> Result<Backup, Fault> {
     create_private_dir(directory).map_err(|source| failed("cannot create", directory, source))?;
-    let names = Names::of(&files.db, now);
-    let temporary = directory.join(format!(".{}.tmp-{}", names.numbered(0), std::process::id()));
-    let written = copy(connection, &temporary).and_then(|records| {
-        let path = name(&temporary, directory, &names)?;
+    // One backup at a time in one directory, so that a killed one leaves no more than a single part behind, which
+    // the next one takes away.
+    let turn = File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
+    let _turn = turn.map_err(|source| failed("cannot lock", directory, source))?;
+    let part =
+        directory.join(format!(".{}.part", files.db.file_name().unwrap_or_default().to_string_lossy()));
+    let written = copy(connection, &part).and_then(|records| {
+        let path = name(&part, directory, &Names::of(&files.db, now))?;
         Ok(Backup { path, records })
     });
     // Its name is another one now, or it is of no use.
-    let removed =
-        find(fs::remove_file(&temporary)).map_err(|source| failed("cannot remove", &temporary, source));
+    let removed = find(fs::remove_file(&part)).map_err(|source| failed("cannot remove", &part, source));
     let backup = written?;
     removed?;
     sync_parent(&backup.path).map_err(|source| failed("cannot sync", directory, source))?;
@@ -54,10 +57,10 @@ fn copy(connection: &Connection, to: &Path) -> Result<u64, Fault> {
 }
 
 /// Gives the copy its name, one that is free: a backup never takes the place of another.
-fn name(temporary: &Path, directory: &Path, names: &Names) -> Result<PathBuf, Fault> {
+fn name(part: &Path, directory: &Path, names: &Names) -> Result<PathBuf, Fault> {
     for attempt in 0.. {
         let path = directory.join(names.numbered(attempt));
-        match fs::hard_link(temporary, &path) {
+        match fs::hard_link(part, &path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(source) => return Err(failed("cannot create", &path, source).into()),

@@ -60,6 +60,12 @@ impl Files {
         self.named(".successor")
     }
 
+    /// Whether there is one.
+    pub(crate) fn has_successor(&self) -> Result<bool, StoreError> {
+        let path = self.successor();
+        path.try_exists().map_err(|source| failed("cannot look at", &path, source))
+    }
+
     /// The witness of how far acknowledged commits had come.
     pub(crate) fn mark(&self) -> MarkFile {
         MarkFile::beside(&self.db)

@@ -64,7 +64,7 @@ pub(crate) fn replace(
 /// database comes, or SQLite would apply it there; what it holds is in the quarantine and in the successor.
 pub(crate) fn finish_replacement(_: &WriterLock, files: &Files) -> Result<(), StoreError> {
     let successor = files.successor();
-    if !successor.exists() {
+    if !files.has_successor()? {
         return Ok(());
     }
     for path in [files.wal(), files.shm()] {

@@ -53,7 +53,7 @@ impl View {
             return View::examine(files, purpose);
         }
         files.create_directory()?;
-        if !files.successor().exists() {
+        if !files.has_successor()? {
             // Without the lock first: what is in order, or not ours to touch, needs none.
             match health::examine(files, purpose)? {
                 Verdict::Broken(broken) if broken.is_newer() => return Err(broken.refusal(files)),

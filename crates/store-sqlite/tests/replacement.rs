@@ -200,6 +200,22 @@ fn an_empty_file_without_a_past_is_a_new_store() {
 }
 
 #[test]
+fn what_a_backup_left_that_was_killed_is_gone_with_the_next() {
+    let directory = TempDir::new().unwrap();
+    let store = open(&directory.path().join("sessions.db"), Access::Write);
+    insert(&*store, "a").unwrap();
+    let backups = directory.path().join("backups");
+    let first = block_on(store.backup(&backups, now())).unwrap().path;
+    // Killed after it had given the copy its name, and before it took the other one away.
+    fs::hard_link(&first, backups.join(".sessions.db.part")).unwrap();
+    insert(&*store, "b").unwrap();
+    let second = block_on(store.backup(&backups, now())).unwrap().path;
+    assert_eq!(fs::read_dir(&backups).unwrap().count(), 2, "a part is left");
+    assert_eq!(ids(&*open(&first, Access::Read)), ["a"]);
+    assert_eq!(ids(&*open(&second, Access::Read)), ["a", "b"]);
+}
+
+#[test]
 fn a_backup_is_a_store_that_can_be_read_without_a_trace_and_written() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("sessions.db");

@@ -174,7 +174,7 @@ pub(crate) fn scan(
         file_modes: sighting.file_modes.clone(),
         directory_modes: [sighting.directory_modes.clone(), untracked.directory_modes].concat(),
         left_out: untracked.left_out,
-        unfinished: progress::is_unfinished(place.admin),
+        unfinished: is_unfinished(place.admin)?,
         index,
         staged,
     };
@@ -419,10 +419,14 @@ pub(crate) fn scan_without_directory(admin: &Path, subject: &Subject) -> Result<
         file_modes: Vec::new(),
         directory_modes: Vec::new(),
         left_out: Vec::new(),
-        unfinished: progress::is_unfinished(admin),
+        unfinished: is_unfinished(admin)?,
         index,
         staged,
     })
+}
+
+fn is_unfinished(admin: &Path) -> Result<bool, WorktreeError> {
+    progress::is_unfinished(admin).map_err(|error| failed("looking into", admin, error))
 }
 
 /// Whether a rescue would have anything to save besides commits. Stops at the first thing that it finds.

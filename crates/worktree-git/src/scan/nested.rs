@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use git2::{ErrorCode, Oid, Repository};
 use rustix::fs::OFlags;
 use sexton_core::WorktreeError;
+use sexton_durable::find;
 
 use super::walk::{at, open_below};
 use super::{Head, Place, Subject, cannot_rescue, scan, walk_failed};
@@ -57,9 +58,9 @@ pub(crate) fn require_expendable(
     }
     let repository = &subject.repository;
     // The refs of a repository that lies elsewhere stay; only what this checkout alone points to would go.
-    let common = repository.commondir().canonicalize().ok();
-    let doomed = [place.workdir, place.admin].into_iter().filter_map(|path| path.canonicalize().ok());
-    let goes = doomed.into_iter().any(|path| common.as_ref().is_none_or(|common| common.starts_with(path)));
+    let real = |path: &Path| path.canonicalize().map_err(|error| failed("looking at", path, error));
+    let common = real(repository.commondir())?;
+    let goes = common.starts_with(real(place.workdir)?) || common.starts_with(real(place.admin)?);
     let unreadable = |error| failed("looking into the repository", inside.workdir, error);
     if has_own_commits(repository, goes).map_err(unreadable)? {
         return Err(has("commits that none of its remotes has"));
@@ -93,7 +94,8 @@ pub(crate) fn find_submodule(
     save_ignored: bool,
 ) -> Result<Option<Expendable>, WorktreeError> {
     let directory = place.workdir.join(OsStr::from_bytes(path));
-    if directory.join(".git").symlink_metadata().is_ok() {
+    let dot_git = find(directory.join(".git").symlink_metadata());
+    if dot_git.map_err(|error| failed("looking into", &directory, error))?.is_some() {
         return require_expendable(place, path, save_ignored).map(Some);
     }
     let mut listing = fs::read_dir(&directory).map_err(|error| failed("listing", &directory, error))?;
@@ -124,15 +126,18 @@ pub(crate) fn require_expendable_modules(place: &Place<'_>) -> Result<(), Worktr
 }
 
 fn find_modules(directory: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
-    if !directory.is_dir() {
+    let unreadable = |error| failed("looking into", directory, error);
+    let kind_of = |path: &Path| Ok(find(path.metadata()).map_err(unreadable)?.map(|found| found.file_type()));
+    if !kind_of(directory)?.is_some_and(|kind| kind.is_dir()) {
         return Ok(Vec::new());
     }
-    if directory.join("HEAD").is_file() && directory.join("objects").is_dir() {
+    let head = kind_of(&directory.join("HEAD"))?;
+    let objects = kind_of(&directory.join("objects"))?;
+    if head.is_some_and(|kind| kind.is_file()) && objects.is_some_and(|kind| kind.is_dir()) {
         let mut found = vec![directory.to_owned()];
         found.extend(find_modules(&directory.join("modules"))?);
         return Ok(found);
     }
-    let unreadable = |error| failed("listing", directory, error);
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         found.extend(find_modules(&entry.map_err(unreadable)?.path())?);
@@ -144,7 +149,7 @@ fn find_modules(directory: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
 /// its HEAD that no ref has.
 fn has_own_commits(repository: &Repository, refs_go: bool) -> Result<bool, git2::Error> {
     let mut walk = repository.revwalk()?;
-    if let Some(head) = find_head(repository) {
+    if let Some(head) = find_head(repository)? {
         walk.push(head)?;
     }
     for reference in repository.references()? {
@@ -179,6 +184,11 @@ fn find_received(repository: &Repository) -> Vec<Oid> {
     received
 }
 
-fn find_head(repository: &Repository) -> Option<Oid> {
-    repository.head().ok()?.peel_to_commit().ok().map(|commit| commit.id())
+/// The commit that is checked out; `None` where there is none yet, or none any more.
+fn find_head(repository: &Repository) -> Result<Option<Oid>, git2::Error> {
+    match repository.head().and_then(|head| head.peel_to_commit()) {
+        Ok(commit) => Ok(Some(commit.id())),
+        Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
