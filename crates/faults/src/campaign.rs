@@ -1,7 +1,7 @@
 //! Trials, and what came of them.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -18,8 +18,21 @@ pub(crate) struct Scenario {
     pub(crate) mutants: &'static [&'static str],
     /// The programs that it needs, and the Debian package of each.
     pub(crate) tools: &'static [(&'static str, &'static str)],
+    /// Whether all that it needs is a processor: then it is carried out beside the others, which mostly wait.
+    pub(crate) beside: bool,
     /// Carries it out.
     pub(crate) run: fn(&mut Trials),
+}
+
+/// How scenarios are carried out.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    /// How much of each.
+    pub(crate) effort: Effort,
+    /// What random choices begin with.
+    pub(crate) seed: u64,
+    /// With so many violations a scenario stops.
+    pub(crate) enough: usize,
 }
 
 /// How much of a scenario is carried out.
@@ -33,6 +46,8 @@ pub(crate) enum Effort {
 
 /// The trials of one scenario.
 pub(crate) struct Trials {
+    /// The scenario's name.
+    of: &'static str,
     effort: Effort,
     random: u64,
     trials: u64,
@@ -51,8 +66,10 @@ const NEWS: Duration = Duration::from_secs(20);
 /// After so many violations of one scenario nothing more is learnt from it.
 pub(crate) const ENOUGH: usize = 5;
 
-/// What the last panic said; a trial's violation.
-static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
+thread_local! {
+    /// What the last panic of a scenario said; a trial's violation.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 impl Trials {
     /// One of two values, by how much is to be done.
@@ -72,7 +89,8 @@ impl Trials {
     /// Tells its user what comes next in a full campaign, which takes its time.
     pub(crate) fn announce(&self, what: &str, count: usize) {
         if self.effort == Effort::Full {
-            eprintln!("   {:>4} s, next: {what}, {count} points", self.begun.elapsed().as_secs());
+            let seconds = self.begun.elapsed().as_secs();
+            eprintln!("   {}, {seconds} s, next: {what}, {count} points", self.of);
         }
     }
 
@@ -89,10 +107,10 @@ impl Trials {
         self.violations.len() >= self.enough
     }
 
-    fn begin(effort: Effort, seed: u64, enough: usize) -> Trials {
+    fn begin(of: &'static str, Plan { effort, seed, enough }: Plan) -> Trials {
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let now = Instant::now();
-        Trials { effort, random, trials: 0, faults: 0, violations: Vec::new(), enough, begun: now, told: now }
+        let (begun, violations) = (Instant::now(), Vec::new());
+        Trials { of, effort, random, trials: 0, faults: 0, violations, enough, begun, told: begun }
     }
 
     /// Carries out one trial, which returns how many faults really struck and panics where a promise is
@@ -105,17 +123,17 @@ impl Trials {
         if self.told.elapsed() > NEWS {
             self.told = Instant::now();
             let (trials, faults, seconds) = (self.trials, self.faults, self.begun.elapsed().as_secs());
-            eprintln!("   {seconds:>4} s, {faults} faults in {trials} trials: {name}");
+            eprintln!("   {}, {seconds} s, {faults} faults in {trials} trials: {name}", self.of);
         }
         match catch_unwind(AssertUnwindSafe(body)) {
             Ok(faults) => self.faults += faults,
-            Err(_) => {
-                let why = std::mem::take(&mut *LAST_PANIC.lock().unwrap());
-                let violation = format!("{name}: {why}");
-                eprintln!("   violation: {violation}");
-                self.violations.push(violation);
-            }
+            Err(_) => self.violated(format!("{name}: {}", LAST_PANIC.take())),
         }
+    }
+
+    fn violated(&mut self, violation: String) {
+        eprintln!("   {}, violation: {violation}", self.of);
+        self.violations.push(violation);
     }
 }
 
@@ -132,26 +150,17 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    /// Carries out these scenarios, one after another.
-    pub(crate) fn run(scenarios: &[&'static Scenario], effort: Effort, seed: u64, enough: usize) -> Campaign {
-        std::panic::set_hook(Box::new(|info| {
-            *LAST_PANIC.lock().unwrap() = info.to_string().replace('\n', " ");
-        }));
-        let outcomes = scenarios.iter().map(|scenario| {
-            eprintln!("== {}: {}", scenario.name, scenario.what);
-            let mut trials = Trials::begin(effort, seed, enough);
-            require_tools(scenario, &mut trials);
-            if trials.violations.is_empty()
-                && catch_unwind(AssertUnwindSafe(|| (scenario.run)(&mut trials))).is_err()
-            {
-                let why = std::mem::take(&mut *LAST_PANIC.lock().unwrap());
-                eprintln!("   violation: {why}");
-                trials.violations.push(why);
-            }
-            let seconds = trials.begun.elapsed().as_secs_f64();
-            Outcome { scenario, trials, seconds }
+    /// Carries out these scenarios, one after another; some beside the others.
+    pub(crate) fn run(scenarios: &[&'static Scenario], plan: Plan) -> Campaign {
+        std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string().replace('\n', " "))));
+        let (beside, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.beside);
+        let outcomes = std::thread::scope(|scope| {
+            let beside = scope.spawn(move || attack_all(&beside, plan));
+            let mut outcomes = attack_all(&others, plan);
+            outcomes.extend(beside.join().unwrap());
+            outcomes
         });
-        Campaign { outcomes: outcomes.collect() }
+        Campaign { outcomes }
     }
 
     /// Whether every promise held, and every scenario really attacked.
@@ -194,6 +203,22 @@ impl Campaign {
         });
         outcomes.collect()
     }
+}
+
+fn attack_all(scenarios: &[&&'static Scenario], plan: Plan) -> Vec<Outcome> {
+    scenarios.iter().map(|scenario| attack(scenario, plan)).collect()
+}
+
+fn attack(scenario: &'static Scenario, plan: Plan) -> Outcome {
+    eprintln!("== {}: {}", scenario.name, scenario.what);
+    let mut trials = Trials::begin(scenario.name, plan);
+    require_tools(scenario, &mut trials);
+    if trials.violations.is_empty() && catch_unwind(AssertUnwindSafe(|| (scenario.run)(&mut trials))).is_err()
+    {
+        trials.violated(LAST_PANIC.take());
+    }
+    let seconds = trials.begun.elapsed().as_secs_f64();
+    Outcome { scenario, trials, seconds }
 }
 
 /// A scenario without its tools is a failed one, never one that was left out.

@@ -20,7 +20,7 @@ use clap::Parser;
 use sexton_store_json as _;
 use sexton_store_sqlite as _;
 
-use campaign::{Campaign, Effort};
+use campaign::{Campaign, Effort, Plan};
 
 /// Attack every promise, and count the damage.
 #[derive(Parser)]
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     };
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
     let enough = if arguments.until_violation { 1 } else { campaign::ENOUGH };
-    let campaign = Campaign::run(&chosen, effort, arguments.seed, enough);
+    let campaign = Campaign::run(&chosen, Plan { effort, seed: arguments.seed, enough });
     print!("{}", campaign.table());
     if let Some(path) = arguments.report {
         std::fs::write(path, campaign.json().to_string()).unwrap();

@@ -25,10 +25,9 @@ use crate::ticket::Ticket;
 /// How long a merge waits for another one.
 const MERGE_WAIT: Duration = Duration::from_secs(60);
 
-/// How often it is tried to learn how a session ended, to put work on its branch, or to clear a worktree, and how
-/// long to pause between.
-const ATTEMPTS: usize = 3;
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long to pause before it is tried again to learn how a session ended, to put work on its branch, or to clear a
+/// worktree. Most of what is in the way is gone at once, and some of it soon.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
 /// From this exit code on, a shell says that it could not execute what it was told to.
 const CANNOT_EXECUTE: i32 = 126;
@@ -184,21 +183,12 @@ impl Executor {
     /// Saves and removes a worktree, and with it a branch that is merged. Says why it stays. Nobody comes back for
     /// it later, so a reason must hold for more than a moment: a look that failed, somebody who is just leaving.
     pub(crate) fn clear(&self, ticket: &Ticket, session: &SessionId) -> Option<String> {
-        let mut failure = String::new();
-        for attempt in 0..ATTEMPTS {
-            if attempt > 0 {
-                std::thread::sleep(PAUSE);
-            }
-            match self.try_clear(session).and_then(|kept| match kept {
-                None => self.discard_merged(ticket).map(|()| None),
-                kept => Ok(kept),
-            }) {
-                Ok(None) => return None,
-                Ok(Some(kept)) => failure = kept,
-                Err(error) => failure = chain(&error),
-            }
-        }
-        Some(failure)
+        let try_once = || match self.try_clear(session) {
+            Ok(None) => self.discard_merged(ticket).map_err(|error| chain(&error)),
+            Ok(Some(kept)) => Err(kept),
+            Err(error) => Err(chain(&error)),
+        };
+        insist(try_once).err()
     }
 
     fn try_clear(&self, session: &SessionId) -> Result<Option<String>, RalphError> {
@@ -259,12 +249,12 @@ impl Executor {
 }
 
 /// Does what may fail for a moment only. Whoever is in the way, such as a git that a killed loop left, is done soon.
-pub(crate) fn insist<T>(mut work: impl FnMut() -> Result<T, RalphError>) -> Result<T, RalphError> {
-    for _ in 1..ATTEMPTS {
+pub(crate) fn insist<T, E>(mut work: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    for pause in PAUSES {
         if let Ok(done) = work() {
             return Ok(done);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
     }
     work()
 }

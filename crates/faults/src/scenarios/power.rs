@@ -23,6 +23,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         ("git", "git"),
         ("strace", "strace"),
     ],
+    beside: false,
     run,
 };
 

@@ -20,6 +20,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         ("fsfreeze", "util-linux"),
         ("perl", "perl-base"),
     ],
+    beside: false,
     run,
 };
 
