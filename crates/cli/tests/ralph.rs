@@ -415,6 +415,36 @@ fn i4_a_worktree_goes_though_any_look_at_it_failed_once() {
 }
 
 #[test]
+fn i8_a_ticket_is_merged_though_any_look_at_its_record_failed_once() {
+    let tickets = Tickets::new(&[]);
+    let agent = tickets.agent();
+    let mark = tickets.yard.state_dir().join("sessions.db.mark");
+    let mut struck = 0;
+    for look in 1.. {
+        let ticket = format!("ok-{look}");
+        let run = || tickets.command(&["ralph", "run", &ticket, "--agent", &agent]);
+        let inject = format!("inject=openat:error=EIO:when={look}");
+        let options =
+            ["-f", "-b", "execve", "-P", mark.to_str().unwrap(), "-e", "trace=openat", "-e", &inject];
+        let mut ran = tickets.run(&mut traced(&tickets, &run(), &options));
+        let was_struck = std::fs::read_to_string(trace_of(&tickets)).unwrap().contains("INJECTED");
+        assert!(!ran.stderr.contains("set aside"), "look {look}: {}", ran.stderr);
+        if ran.code != 0 {
+            // One that could not even begin says so, and the next one does it all.
+            ran = tickets.run(&mut run());
+        }
+        assert_eq!(ran.code, 0, "look {look}: {}", ran.stderr);
+        assert!(ran.stdout.contains("merged"), "look {look}: {}", ran.stdout);
+        if !was_struck {
+            break;
+        }
+        struck += 1;
+    }
+    assert!(struck >= 3, "only {struck} looks failed");
+    tickets.require_nothing_runs();
+}
+
+#[test]
 fn i7_a_loop_that_was_killed_before_it_merged_leaves_no_branch_either() {
     let tickets = Tickets::new(&[]);
     let agent = tickets.agent();

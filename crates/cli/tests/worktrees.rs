@@ -451,3 +451,40 @@ fn i8_a_worktree_that_could_not_be_made_whole_is_gone_after_a_recovery() {
     }
     assert!(failed > 5, "only {failed} failed");
 }
+
+#[test]
+fn i4_a_repository_inside_that_cannot_be_read_keeps_its_worktree() {
+    let (yard, repository) = quick();
+    let upstream = Repository::at(&yard, &yard.path().join("upstream"));
+    // A commit that nothing but the HEAD of a submodule has, which is not even checked out any more.
+    let script = format!(
+        "set -eu; git -c protocol.file.allow=always submodule --quiet add '{}' sub; git commit --quiet -m sub\n\
+         cd sub; git checkout --quiet --detach; git -c user.name=a -c user.email=a@b commit --quiet --allow-empty \
+         -m own; git rev-parse HEAD; cd ..; git submodule --quiet deinit --force sub",
+        upstream.path().display()
+    );
+    let ran = yard.sexton(&["run", "-w", "--", "sh", "-c", &script]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let commit = ran.stdout.trim();
+    let record = yard.json(&["ps", "-a", "--limit", "1"])[0].clone();
+    let (id, tree) = (record["id"].as_str().unwrap(), tree_of(&record));
+    let link = std::fs::read_to_string(tree.join(".git")).unwrap();
+    let modules = Path::new(link.trim().strip_prefix("gitdir: ").unwrap()).join("modules");
+    // A bad sector: whoever looks at it, with whichever call, is told that it cannot be read.
+    let bad_sector = "inject=openat,newfstatat,statx,readlink,access:error=EIO";
+    for unreadable in ["", "sub", "sub/HEAD", "sub/objects", "sub/refs", "sub/config"] {
+        let place = modules.join(unreadable);
+        let removal = yard.command(&["worktree", "rm", id]);
+        let mut traced = Command::new("strace");
+        traced.args(["-f", "-qq", "-o"]).arg(yard.path().join("trace")).args(["-e", bad_sector, "-P"]);
+        traced.arg(place.to_str().unwrap().trim_end_matches('/')).arg(removal.get_program());
+        yard.enclose(traced.args(removal.get_args()));
+        let ran = Ran::of(&traced.output().unwrap());
+        let trace = std::fs::read_to_string(yard.path().join("trace")).unwrap();
+        assert!(trace.contains("INJECTED"), "nobody looked at {}", place.display());
+        assert_ne!(ran.code, 0, "{}: {}", place.display(), ran.stderr);
+        assert!(tree.is_dir(), "{}: it is gone", place.display());
+        let modules = modules.join("sub");
+        repository.git(&["--git-dir", modules.to_str().unwrap(), "cat-file", "-e", commit]);
+    }
+}
