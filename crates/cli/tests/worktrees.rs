@@ -456,35 +456,51 @@ fn i8_a_worktree_that_could_not_be_made_whole_is_gone_after_a_recovery() {
 fn i4_a_repository_inside_that_cannot_be_read_keeps_its_worktree() {
     let (yard, repository) = quick();
     let upstream = Repository::at(&yard, &yard.path().join("upstream"));
-    // A commit that nothing but the HEAD of a submodule has, which is not even checked out any more.
-    let script = format!(
-        "set -eu; git -c protocol.file.allow=always submodule --quiet add '{}' sub; git commit --quiet -m sub\n\
-         cd sub; git checkout --quiet --detach; git -c user.name=a -c user.email=a@b commit --quiet --allow-empty \
-         -m own; git rev-parse HEAD; cd ..; git submodule --quiet deinit --force sub",
-        upstream.path().display()
-    );
-    let ran = yard.sexton(&["run", "-w", "--", "sh", "-c", &script]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let commit = ran.stdout.trim();
-    let record = yard.json(&["ps", "-a", "--limit", "1"])[0].clone();
-    let (id, tree) = (record["id"].as_str().unwrap(), tree_of(&record));
-    let link = std::fs::read_to_string(tree.join(".git")).unwrap();
-    let modules = Path::new(link.trim().strip_prefix("gitdir: ").unwrap()).join("modules");
-    // A bad sector: whoever looks at it, with whichever call, is told that it cannot be read.
-    let bad_sector = "inject=openat,newfstatat,statx,readlink,access:error=EIO";
-    for unreadable in ["", "sub", "sub/HEAD", "sub/objects", "sub/refs", "sub/config"] {
-        let place = modules.join(unreadable);
-        let removal = yard.command(&["worktree", "rm", id]);
-        let mut traced = Command::new("strace");
-        traced.args(["-f", "-qq", "-o"]).arg(yard.path().join("trace")).args(["-e", bad_sector, "-P"]);
-        traced.arg(place.to_str().unwrap().trim_end_matches('/')).arg(removal.get_program());
-        yard.enclose(traced.args(removal.get_args()));
-        let ran = Ran::of(&traced.output().unwrap());
-        let trace = std::fs::read_to_string(yard.path().join("trace")).unwrap();
-        assert!(trace.contains("INJECTED"), "nobody looked at {}", place.display());
-        assert_ne!(ran.code, 0, "{}: {}", place.display(), ran.stderr);
-        assert!(tree.is_dir(), "{}: it is gone", place.display());
-        let modules = modules.join("sub");
-        repository.git(&["--git-dir", modules.to_str().unwrap(), "cat-file", "-e", commit]);
+    let commit =
+        "git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m own; git rev-parse HEAD";
+    let on_branch =
+        format!("git checkout --quiet -b own; {commit}; git checkout --quiet --detach origin/main");
+    // Only this has the commit: HEAD, a branch, or a branch that is packed. OBJECT is the commit itself.
+    for (having, places) in [
+        (format!("git checkout --quiet --detach; {commit}"), "sub/HEAD . sub sub/objects sub/config OBJECT"),
+        (on_branch.clone(), "sub/refs sub/refs/heads sub/refs/heads/own OBJECT"),
+        (format!("{on_branch}; git pack-refs --all"), "sub/packed-refs OBJECT"),
+    ] {
+        // The submodule is not even checked out any more.
+        let script = format!(
+            "set -eu; git -c protocol.file.allow=always submodule --quiet add '{}' sub; git commit --quiet -m sub\n\
+             cd sub; {having}; cd ..; git submodule --quiet deinit --force sub",
+            upstream.path().display()
+        );
+        let ran = yard.sexton(&["run", "-w", "--", "sh", "-c", &script]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let commit = ran.stdout.trim();
+        let record = yard.json(&["ps", "-a", "--limit", "1"])[0].clone();
+        let (id, tree) = (record["id"].as_str().unwrap(), tree_of(&record));
+        let link = std::fs::read_to_string(tree.join(".git")).unwrap();
+        let modules = Path::new(link.trim().strip_prefix("gitdir: ").unwrap()).join("modules");
+        let object = format!("sub/objects/{}/{}", &commit[..2], &commit[2..]);
+        for place in places.replace("OBJECT", &object).split(' ') {
+            let place = if place == "." { modules.clone() } else { modules.join(place) };
+            let ran = remove_with_bad_sector(&yard, id, &place);
+            assert_ne!(ran.code, 0, "{}: {}", place.display(), ran.stderr);
+            assert!(tree.is_dir(), "{}: it is gone", place.display());
+            let modules = modules.join("sub");
+            repository.git(&["--git-dir", modules.to_str().unwrap(), "cat-file", "-e", commit]);
+        }
     }
+}
+
+/// Removes a worktree while whoever looks at `place`, with whichever call, is told that it cannot be read.
+fn remove_with_bad_sector(yard: &Yard, id: &str, place: &Path) -> Ran {
+    let bad_sector = "inject=openat,newfstatat,statx,readlink,access:error=EIO";
+    let (removal, trace) = (yard.command(&["worktree", "rm", id]), yard.path().join("trace"));
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-qq", "-o"]).arg(&trace).args(["-e", bad_sector, "-P"]).arg(place);
+    traced.arg(removal.get_program()).args(removal.get_args());
+    yard.enclose(&mut traced);
+    let ran = Ran::of(&traced.output().unwrap());
+    let trace = std::fs::read_to_string(trace).unwrap();
+    assert!(trace.contains("INJECTED"), "nobody looked at {}", place.display());
+    ran
 }

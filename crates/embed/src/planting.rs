@@ -11,7 +11,7 @@ use sexton_durable::create_private_dir;
 use crate::error::HouseError;
 use crate::house::House;
 use crate::recovery::{default_yard, now};
-use crate::removal::take_away;
+use crate::removal::{Gone, remove_worktree, take_away};
 
 /// Which worktree is wished for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,9 +66,9 @@ pub(crate) async fn plant(
     session.supervisor = Some(probe.identify(std::process::id()).await?);
     let store = house.open_for_writing()?;
     session.revision = store.commit(Batch::new().insert(session.clone())).await?.revision_of(&session.id);
-    let uuid = store.describe().uuid.unwrap_or_default();
-    let plot = Plot::of(&session, &uuid)
-        .ok_or_else(|| HouseError::BadRequest("the store has no identifier".to_owned()))?;
+    let uuid = store.describe().uuid;
+    let plot = uuid.and_then(|uuid| Plot::of(&session, &uuid));
+    let plot = plot.ok_or_else(|| HouseError::BadRequest("the store has no identifier".to_owned()))?;
     let mut planted = Planted { store, session, cleaner, plot };
     let from = StartPoint { branch, base, begun: wish.begun };
     match planted.cleaner.create(&planted.plot, &from, now()).await {
@@ -96,7 +96,13 @@ impl Planted {
     /// Takes a worktree that no command ever ran in away again, and says so in the record. Where nothing
     /// was made at all, nothing is recorded either.
     pub async fn uproot(&self, probe: &dyn ProcessProbe) -> Result<(), HouseError> {
-        uproot(self.store.as_ref(), self.cleaner.as_ref(), &self.session, &self.plot, probe).await
+        let (store, cleaner) = (self.store.as_ref(), self.cleaner.as_ref());
+        if is_unmade(store, cleaner, &self.session, &self.plot).await? {
+            return Ok(());
+        }
+        // Nobody of the session is there but its supervisor, who has not been told anything yet.
+        let gone = take_away(store, probe, cleaner, &self.session, &self.plot, false).await?;
+        finish_unless_kept(&gone, store, cleaner, &self.session, &self.plot, probe).await
     }
 
     /// Parts with the store, for whoever starts the session; the rest takes care of a start that fails.
@@ -116,28 +122,44 @@ pub(crate) struct Remains {
 impl Remains {
     /// Takes the worktree away again.
     pub async fn uproot(&self, store: &dyn Store, probe: &dyn ProcessProbe) -> Result<(), HouseError> {
-        uproot(store, self.cleaner.as_ref(), &self.session, &self.plot, probe).await
+        let cleaner = self.cleaner.as_ref();
+        if is_unmade(store, cleaner, &self.session, &self.plot).await? {
+            return Ok(());
+        }
+        // Its supervisor was told, and may have failed after its command ran.
+        let gone = remove_worktree(store, probe, cleaner, &self.session, &self.plot, false).await?;
+        finish_unless_kept(&gone, store, cleaner, &self.session, &self.plot, probe).await
     }
 }
 
-async fn uproot(
+/// Whether there is nothing to take away: then nothing is recorded either.
+async fn is_unmade(
     store: &dyn Store,
     cleaner: &dyn WorktreeCleaner,
     session: &Session,
     plot: &Plot,
-    probe: &dyn ProcessProbe,
-) -> Result<(), HouseError> {
+) -> Result<bool, HouseError> {
     if cleaner.inspect(plot).await? == Inspection::Absent
         && let Some(record) = store.load(&session.id).await?
         && record.status == Status::Starting
         && record.revision == session.revision
     {
         store.commit(Batch::new().remove(&record)).await?;
-        return Ok(());
+        return Ok(true);
     }
-    // Nobody of the session is there but its supervisor, who has not been told anything yet. And the record ends
-    // only now that the worktree is gone: of one that has ended nobody would clear it away any more.
-    if take_away(store, probe, cleaner, session, plot, false).await?.kept.is_some() {
+    Ok(false)
+}
+
+/// Ends the record of a session whose worktree is gone: of one that has ended nobody would clear it away any more.
+async fn finish_unless_kept(
+    gone: &Gone,
+    store: &dyn Store,
+    cleaner: &dyn WorktreeCleaner,
+    session: &Session,
+    plot: &Plot,
+    probe: &dyn ProcessProbe,
+) -> Result<(), HouseError> {
+    if gone.kept.is_some() {
         return Ok(());
     }
     update_session(store, &session.id, |session| {

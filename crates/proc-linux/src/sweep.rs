@@ -56,21 +56,45 @@ pub(crate) struct Contained {
     pub(crate) is_ours: bool,
 }
 
+/// How often members are looked for while some slip away.
+const LOOKS: usize = 3;
+
+/// What one sweep for members found.
+#[derive(Default)]
+struct Look {
+    found: BTreeMap<u32, ProcessIdentity>,
+    unreadable: Vec<u32>,
+    slipped: Vec<ProcessIdentity>,
+}
+
 impl LinuxProbe {
     pub(crate) fn find_members(&self, group: &Group) -> io::Result<Members> {
-        let mut found: BTreeMap<u32, ProcessIdentity> = BTreeMap::new();
-        let mut unreadable = Vec::new();
+        let limit = Instant::now() + SWEEP_LIMIT;
+        let mut members = self.look_for_members(group, limit)?;
+        for _ in 1..LOOKS {
+            if members.slipped.is_empty() {
+                break;
+            }
+            members = self.look_for_members(group, limit)?;
+        }
+        // Whoever slips away every time is somebody.
+        members.unreadable.extend(members.slipped.into_iter().map(|process| process.pid));
+        Ok(Members { processes: members.found.into_values().collect(), unreadable: members.unreadable })
+    }
+
+    fn look_for_members(&self, group: &Group, limit: Instant) -> io::Result<Look> {
+        let mut look = Look::default();
         let mut collect = |_: &[usize], find: Found| match find {
-            Found::Member(process, _) => drop(found.insert(process.handle.pid, process.identity)),
-            Found::Doubtful(process) => unreadable.push(process.handle.pid),
-            Found::Slipped(_) => {}
+            Found::Member(process, _) => drop(look.found.insert(process.handle.pid, process.identity)),
+            Found::Doubtful(process) => look.unreadable.push(process.handle.pid),
+            Found::Slipped(process) => look.slipped.push(process),
         };
         let wanted = Wanted { group, known: Vec::new() };
-        let swept = self.sweep(&[wanted], Instant::now() + SWEEP_LIMIT, &mut collect)?;
+        let swept = self.sweep(&[wanted], limit, &mut collect)?;
         if !swept.complete {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "processes fork faster than they are read"));
         }
-        Ok(Members { processes: found.into_values().collect(), unreadable })
+        Ok(look)
     }
 
     /// Looks at every process once, and calls `on_find` for each that has to do with a session.

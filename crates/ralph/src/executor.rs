@@ -195,7 +195,8 @@ impl Executor {
         let store = self.house.open_for_writing()?;
         let (probe, cleaner) = (self.house.open_probe()?, self.house.require_cleaner()?);
         let Some(session) = pollster::block_on(store.load(session))? else { return Ok(None) };
-        let uuid = store.describe().uuid.unwrap_or_default();
+        let unnamed = || HouseError::BadRequest("the store has no identifier".to_owned());
+        let uuid = store.describe().uuid.ok_or_else(unnamed)?;
         let Some(plot) = Plot::of(&session, &uuid) else { return Ok(None) };
         let gone = pollster::block_on(remove_worktree(
             store.as_ref(),

@@ -110,8 +110,15 @@ impl Git {
         }
     }
 
-    /// The commit that `name` means, if any.
+    /// The commit that `name` means, if any. Git says no of what it could not read, too, so it is asked twice.
     pub(crate) fn find_commit(&self, name: &str) -> Result<Option<String>, GitError> {
+        match self.ask_for_commit(name)? {
+            None => self.ask_for_commit(name),
+            found => Ok(found),
+        }
+    }
+
+    fn ask_for_commit(&self, name: &str) -> Result<Option<String>, GitError> {
         let name = format!("{name}^{{commit}}");
         let output = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &name])?;
         match output.status.code() {

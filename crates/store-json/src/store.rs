@@ -1,6 +1,7 @@
 //! The journal as a [`Store`]: which question goes where. Reading and writing themselves are elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use sexton_core::store::{
     LockName, RepairReport, Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
-use sexton_durable::{FileLock, create_private_dir};
+use sexton_durable::{FileLock, create_private_dir, find};
 
 use crate::format::{self, Place};
 use crate::health::Health;
@@ -33,7 +34,7 @@ impl JsonStore {
     /// Opens the journal, making it where there is none and it is to be written.
     pub(crate) fn open(options: &StoreOptions) -> Result<JsonStore, StoreError> {
         let StoreOptions { path, access, durability } = options;
-        let path = follow_link(path);
+        let path = follow_link(path).map_err(io_error("cannot look at", path))?;
         let journal = Mutex::new(Journal::new(&path));
         let store = JsonStore { path, access: *access, durability: *durability, journal };
         let health = store.look()?.contents().health;
@@ -90,9 +91,11 @@ impl JsonStore {
 
 /// The file that `path` means. A link must not be replaced by the file it leads to when the journal is
 /// rewritten, and two names of one journal must share one lock.
-fn follow_link(path: &Path) -> PathBuf {
-    let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-    if is_link { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() }
+fn follow_link(path: &Path) -> io::Result<PathBuf> {
+    let is_link = find(path.symlink_metadata())?.is_some_and(|metadata| metadata.is_symlink());
+    // One that leads nowhere is replaced by the journal itself.
+    let target = if is_link { find(path.canonicalize())? } else { None };
+    Ok(target.unwrap_or_else(|| path.to_owned()))
 }
 
 #[async_trait]

@@ -147,9 +147,13 @@ fn read_dirs(directory: &Path) -> io::Result<Vec<PathBuf>> {
 impl Premises for StateDir {
     fn waiting_exits(&self) -> io::Result<BTreeSet<SessionId>> {
         let exits = PendingExits::of(&self.path);
-        // One that cannot be read says nothing, and nobody waits for it: `doctor` names it.
-        let readable = |id: &SessionId| matches!(exits.load(id), Ok(Some(_)));
-        Ok(exits.list()?.into_iter().filter(readable).collect())
+        // A damaged one says nothing, and nobody waits for it: `doctor` names it. One that could not be read this
+        // time may say how its session ended.
+        let says_something = |id: &SessionId| match exits.load(id) {
+            Ok(found) => found.is_some(),
+            Err(error) => error.kind() != io::ErrorKind::InvalidData,
+        };
+        Ok(exits.list()?.into_iter().filter(says_something).collect())
     }
 
     fn commit_exits(&self, store: &dyn Store) -> Result<Vec<SessionId>, StoreError> {

@@ -8,6 +8,7 @@ use git2::{Branch, ErrorCode, Oid, Repository};
 use sexton_core::WorktreeError;
 
 use crate::entry;
+use crate::every_ref;
 use crate::fault::failed;
 use crate::refs::Refs;
 use crate::rescue::publish;
@@ -101,7 +102,14 @@ fn reference(name: &str) -> String {
 fn find(repo: &Repository, name: &str) -> Result<Option<Option<Oid>>, String> {
     match repo.find_reference(&reference(name)) {
         Ok(branch) => Ok(Some(branch.target())),
-        Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+        Err(error) if error.code() == ErrorCode::NotFound => {
+            // Taken for none, it would be made anew somewhere else.
+            match every_ref::find_one(repo.commondir(), reference(name).as_bytes()) {
+                Ok(None) => Ok(None),
+                Ok(Some(_)) => Err(format!("branch `{name}` cannot be read: {}", error.message())),
+                Err(error) => Err(format!("branch `{name}` cannot be read: {error}")),
+            }
+        }
         Err(error) => Err(format!("branch `{name}` cannot be read: {}", error.message())),
     }
 }

@@ -4,6 +4,7 @@
 //! a worktree is; nothing outside the yard is reached, because `yard.rs` holds it open; and a rescue runs no
 //! program.
 
+mod absence;
 mod blueprint;
 mod branch;
 mod checkout;
@@ -14,6 +15,7 @@ mod crew;
 mod delete;
 mod demolish;
 mod entry;
+mod every_ref;
 mod fault;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -50,7 +50,10 @@ pub(crate) fn find_common(repo: &Path) -> Result<Option<PathBuf>, WorktreeError>
 /// Fails where it cannot be seen what is at `repo`. libgit2 does not tell that from a repository that is gone, and
 /// one that is gone is never asked for again.
 fn require_sight(repo: &Path) -> Result<(), WorktreeError> {
-    for sign in [repo.join(".git"), repo.join("HEAD")] {
+    let parts = ["", "HEAD", "objects", "refs"];
+    let signs =
+        parts.map(|part| repo.join(".git").join(part)).into_iter().chain(parts.map(|part| repo.join(part)));
+    for sign in signs {
         match sign.symlink_metadata() {
             Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Err(failed("looking at", &sign, error));

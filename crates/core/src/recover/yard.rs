@@ -81,12 +81,15 @@ pub(super) async fn clean_one(
     let Some(cleaner) = ground.cleaner else {
         return Cleaned { outcome: Some(WorktreeOutcome::Pending), ..Cleaned::default() };
     };
+    let marks = ground.store.describe().capabilities.marks;
+    if store.is_none() && marks {
+        // It has one. A worktree that is taken for somebody else's would never be looked at again.
+        return kept_for_now("the store could not say which one it is");
+    }
     let Some(mut plot) = store.and_then(|store| Plot::of(session, store)) else {
         return kept("Sexton did not make it".to_owned());
     };
-    if !ground.store.describe().capabilities.marks
-        && let Err(error) = claim(cleaner, &mut plot, now).await
-    {
+    if !marks && let Err(error) = claim(cleaner, &mut plot, now).await {
         return refused(&error);
     }
     clean_plot(ground, cleaner, &plot, now).await

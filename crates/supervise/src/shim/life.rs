@@ -25,6 +25,9 @@ pub(crate) const KILL_WAIT: Duration = Duration::from_secs(5);
 
 /// How long to pause when processes could not be looked at, and how often that is tried again.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often the record is looked at before it counts as unchanged.
+const RECORD_LOOKS: usize = 5;
 const PROBE_RETRIES: usize = 60;
 
 /// One session, seen by its shim.
@@ -247,14 +250,25 @@ impl Life {
 
     /// Somebody says that the record changed: it may have another owner now.
     fn read_again(&mut self) {
-        if let Ok(Some(session)) = self.recorder.load() {
+        if let Some(session) = self.load_patiently() {
             self.follow_record(&session);
         }
     }
 
+    /// The record. A store that cannot be read for a moment must not cost a session that was adopted its life.
+    fn load_patiently(&self) -> Option<Session> {
+        for _ in 1..RECORD_LOOKS {
+            if let Ok(found) = self.recorder.load() {
+                return found;
+            }
+            std::thread::sleep(PROBE_PAUSE);
+        }
+        self.recorder.load().ok().flatten()
+    }
+
     fn end_unless_adopted(&mut self) {
         let before = self.plan.owner.clone();
-        if let Ok(Some(session)) = self.recorder.load() {
+        if let Some(session) = self.load_patiently() {
             self.follow_record(&session);
         }
         let adopted = self.plan.owner != before || self.plan.on_owner_death == OnOwnerDeath::Keep;

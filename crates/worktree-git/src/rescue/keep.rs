@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use flate2::bufread::ZlibDecoder;
 use git2::{ErrorCode, ObjectType, Odb, Oid, Repository};
 
+use crate::absence::require_absent;
 use crate::pack::PackWriter;
 use crate::scan::Subject;
 use crate::scan::commits::own_commits;
@@ -67,6 +68,7 @@ impl Kept {
         let kind = match odb.read_header(oid) {
             Ok((_, kind)) => kind,
             Err(error) if error.code() == ErrorCode::NotFound => {
+                require_absent(repository, oid)?;
                 // What a state file names need not be an object: any forty digits look like one.
                 if required {
                     self.missing.push(oid);

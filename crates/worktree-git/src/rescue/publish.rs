@@ -10,6 +10,7 @@ use git2::{Oid, Repository};
 use sexton_core::{SessionId, WorktreeError};
 use sexton_durable::{FileLock, sync_all, sync_parent};
 
+use crate::every_ref;
 use crate::fault::failed;
 
 /// How long another git process may hold the ref.
@@ -30,7 +31,14 @@ pub(crate) fn lock(common: &Path) -> Result<FileLock, WorktreeError> {
 pub(crate) fn find(repository: &Repository, session: &SessionId) -> Result<Option<Oid>, git2::Error> {
     match repository.find_reference(&reference_of(session)) {
         Ok(reference) => Ok(Some(reference.peel_to_commit()?.id())),
-        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => {
+            // Taken for none, an earlier rescue would be replaced.
+            match every_ref::find_one(repository.commondir(), reference_of(session).as_bytes()) {
+                Ok(None) => Ok(None),
+                Ok(Some(_)) => Err(error),
+                Err(error) => Err(git2::Error::from_str(&format!("its rescue cannot be read: {error}"))),
+            }
+        }
         Err(error) => Err(error),
     }
 }

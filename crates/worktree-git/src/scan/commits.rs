@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 
-use git2::{ErrorCode, Oid, ReferenceType, Repository, Sort};
+use git2::{ErrorCode, Oid, Repository, Sort};
+
+use crate::every_ref::{self, Target};
 
 /// The commits reachable from `tips` that no branch other than `own_branch` (its full name), no tag and no
 /// remote-tracking ref reaches; children before their parents.
@@ -17,7 +19,7 @@ pub(crate) fn own_commits(
     if tips.iter().all(|tip| named.contains(tip)) {
         return Ok(Vec::new());
     }
-    let elsewhere = find_others(repository, own_branch)?;
+    let elsewhere = find_commits(repository, &named)?;
     let tips: Vec<Oid> = tips.iter().copied().filter(|tip| !elsewhere.contains(tip)).collect();
     if tips.is_empty() {
         return Ok(Vec::new());
@@ -34,42 +36,36 @@ pub(crate) fn own_commits(
 }
 
 /// The refs that count. Others are not even read: there is one for each rescue.
-const COUNTING: [&str; 3] = ["refs/heads/*", "refs/tags/*", "refs/remotes/*"];
+const COUNTING: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
-/// What other branches, tags and remote-tracking refs name, commit or not.
+/// What other branches, tags and remote-tracking refs name, commit or not. A symbolic one is only another name: what
+/// it names counts, unless that is the own branch.
 fn find_targets(repository: &Repository, own_branch: Option<&[u8]>) -> Result<HashSet<Oid>, git2::Error> {
-    let mut targets = HashSet::new();
-    for kind in COUNTING {
-        for reference in repository.references_glob(kind)? {
-            let reference = reference?;
-            if Some(reference.name_bytes()) != own_branch {
-                targets.extend(reference.target());
-            }
-        }
-    }
-    Ok(targets)
+    let refs = every_ref::list(repository.commondir(), &COUNTING)
+        .map_err(|error| git2::Error::from_str(&format!("its refs cannot be read: {error}")))?;
+    let others = refs.into_iter().filter(|(name, _)| Some(&**name) != own_branch);
+    Ok(others
+        .filter_map(|(_, target)| match target {
+            Target::Object(oid) => Some(oid),
+            Target::Name(_) | Target::Broken => None,
+        })
+        .collect())
 }
 
-/// The commits that other branches, tags and remote-tracking refs point to.
-fn find_others(repository: &Repository, own_branch: Option<&[u8]>) -> Result<HashSet<Oid>, git2::Error> {
-    let mut others = HashSet::new();
-    for reference in repository.references()? {
-        let reference = reference?;
-        let counts = reference.is_branch() || reference.is_tag() || reference.is_remote();
-        // A symbolic one is only another name: what it names counts, unless that is the own branch.
-        let is_name = reference.kind() == Some(ReferenceType::Symbolic);
-        if !counts || is_name || Some(reference.name_bytes()) == own_branch {
-            continue;
-        }
-        match reference.peel_to_commit() {
+/// The commits that these are, or name. What cannot be found reaches nothing, and makes nobody believe that
+/// something is safe.
+fn find_commits(repository: &Repository, named: &HashSet<Oid>) -> Result<HashSet<Oid>, git2::Error> {
+    let mut commits = HashSet::new();
+    for oid in named {
+        match repository.find_object(*oid, None).and_then(|object| object.peel_to_commit()) {
             Ok(commit) => {
-                others.insert(commit.id());
+                commits.insert(commit.id());
             }
-            // A tag of a file, or a ref to something that is gone, reaches no commit.
+            // A tag of a file, or a ref to something that is gone.
             Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::Peel) => {}
             Err(error) if error.code() == ErrorCode::InvalidSpec => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(others)
+    Ok(commits)
 }

@@ -32,6 +32,7 @@ use sexton_core::WorktreeError;
 
 pub(crate) use walk::open_below;
 
+use crate::every_ref;
 use crate::fault::failed;
 use crate::pack::PackWriter;
 use crate::site::Site;
@@ -88,8 +89,11 @@ impl Head {
         let branch = head.symbolic_target_bytes().map(<[u8]>::to_vec);
         let commit = match head.peel_to_commit() {
             Ok(commit) => Some((commit.id(), commit.tree_id())),
-            // A branch that is still to be born. A detached HEAD without its commit is damage.
-            Err(error) if error.code() == ErrorCode::NotFound && branch.is_some() => None,
+            Err(error) if error.code() == ErrorCode::NotFound => match &branch {
+                Some(branch) if is_unborn(repository, branch)? => None,
+                // Without its commit it is damaged, or cannot be read.
+                _ => return Err(error),
+            },
             Err(error) => return Err(error),
         };
         Ok(Head { commit, branch })
@@ -99,6 +103,14 @@ impl Head {
     pub(crate) fn tree(&self) -> Option<Oid> {
         self.commit.map(|(_, tree)| tree)
     }
+}
+
+/// Whether a branch is still to be made.
+fn is_unborn(repository: &Repository, branch: &[u8]) -> Result<bool, git2::Error> {
+    let found = every_ref::find_one(repository.commondir(), branch);
+    let found =
+        found.map_err(|error| git2::Error::from_str(&format!("its branch cannot be read: {error}")))?;
+    Ok(found.is_none())
 }
 
 /// A worktree opened for reading.

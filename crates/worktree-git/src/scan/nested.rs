@@ -3,18 +3,21 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use git2::{ErrorCode, Oid, Repository};
+use git2::{Oid, Repository};
 use rustix::fs::OFlags;
 use sexton_core::WorktreeError;
 use sexton_durable::find;
 
 use super::walk::{at, open_below};
 use super::{Head, Place, Subject, cannot_rescue, scan, walk_failed};
+use crate::absence;
 use crate::entry;
+use crate::every_ref::{self, Target};
 use crate::fault::failed;
 use crate::site::{self, DotGit};
 
@@ -148,20 +151,23 @@ fn find_modules(directory: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
 /// Whether it has commits that would be lost: with its refs, those that no remote has; without them, those of
 /// its HEAD that no ref has.
 fn has_own_commits(repository: &Repository, refs_go: bool) -> Result<bool, git2::Error> {
+    let unreadable = |error: io::Error| git2::Error::from_str(&format!("it cannot be read: {error}"));
     let mut walk = repository.revwalk()?;
-    if let Some(head) = find_head(repository)? {
-        walk.push(head)?;
+    // One that is on a branch is where that is.
+    if let Some(Target::Object(head)) = every_ref::find_one(repository.path(), b"HEAD").map_err(unreadable)?
+        && let Some(commit) = absence::find_commit(repository, head)?
+    {
+        walk.push(commit)?;
     }
-    for reference in repository.references()? {
-        let reference = reference?;
-        let commit = match reference.peel_to_commit() {
-            Ok(commit) => commit.id(),
-            // A tag of a file, or a ref to something that is gone: no commit to lose.
-            Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::InvalidSpec) => continue,
-            Err(error) if error.code() == ErrorCode::Peel => continue,
-            Err(error) => return Err(error),
+    for (name, target) in every_ref::list(repository.commondir(), &["refs"]).map_err(unreadable)? {
+        let target = match target {
+            Target::Object(oid) => oid,
+            Target::Name(_) => continue,
+            Target::Broken => return Err(git2::Error::from_str("one of its refs is damaged")),
         };
-        if !refs_go || reference.is_remote() { walk.hide(commit)? } else { walk.push(commit)? }
+        let Some(commit) = absence::find_commit(repository, target)? else { continue };
+        let is_remote = name.starts_with(b"refs/remotes/");
+        if !refs_go || is_remote { walk.hide(commit)? } else { walk.push(commit)? }
     }
     for commit in find_received(repository) {
         walk.hide(commit)?;
@@ -182,13 +188,4 @@ fn find_received(repository: &Repository) -> Vec<Oid> {
     received.extend(fetched.lines().filter_map(|line| Oid::from_str(line.split('\t').next()?).ok()));
     received.retain(|oid| repository.find_commit(*oid).is_ok());
     received
-}
-
-/// The commit that is checked out; `None` where there is none yet, or none any more.
-fn find_head(repository: &Repository) -> Result<Option<Oid>, git2::Error> {
-    match repository.head().and_then(|head| head.peel_to_commit()) {
-        Ok(commit) => Ok(Some(commit.id())),
-        Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
