@@ -125,3 +125,14 @@ fn a_link_to_a_journal_stays_a_link() {
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert_eq!(ids(yard.reader().as_ref()), ["b", "a"]);
 }
+
+#[test]
+fn i6_a_link_that_cannot_be_followed_is_an_error_and_stays() {
+    let yard = Yard::new();
+    let link = yard.file("link.jsonl");
+    // Nobody can say where this leads to, as with a disk that cannot be read.
+    std::os::unix::fs::symlink(&link, &link).unwrap();
+    assert!(support::open(&link, sexton_core::store::Access::Write).is_err());
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(fs::read_dir(link.parent().unwrap()).unwrap().count(), 1, "nothing is made beside it");
+}
