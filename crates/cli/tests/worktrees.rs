@@ -15,7 +15,7 @@ use support::records::remove_record;
 use support::repository::{Repository, files_under};
 use support::scene::end_behind_its_back;
 use support::strace::{kill_alone_at, mutating_calls, trace_alone};
-use support::{Bystander, Ran, Yard, carriers, eventually, is_running, stores};
+use support::{Bystander, Ran, Yard, carriers, eventually, is_running, processes_with, stores};
 
 const QUICK: &str = "contain = \"tree\"\nstore.durability = \"process\"\nstop.grace = \"300ms\"\n";
 
@@ -450,6 +450,9 @@ fn i8_a_worktree_that_could_not_be_made_whole_is_gone_after_a_recovery() {
         }
     }
     assert!(failed > 5, "only {failed} failed");
+    // Supervisors sweep after their session has ended, and are not to do that in a yard that is being deleted.
+    let home = format!("HOME={}", yard.path().display());
+    eventually("nobody is left in the yard", || processes_with(&home).is_empty());
 }
 
 #[test]

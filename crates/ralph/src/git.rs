@@ -74,6 +74,11 @@ impl GitError {
         let path = path.to_owned();
         |source| GitError::Unreadable { path, source }
     }
+
+    /// Whether one may not even look.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self, GitError::Unreadable { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
 }
 
 impl Git {
