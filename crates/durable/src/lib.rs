@@ -8,6 +8,7 @@
 //! age.
 
 mod find;
+mod link;
 mod lock;
 mod mark;
 mod replace;
@@ -15,6 +16,7 @@ mod sync;
 mod uuid;
 
 pub use find::find;
+pub use link::follow_link;
 pub use lock::FileLock;
 pub use mark::{FileStamp, Mark, MarkFile};
 pub use replace::{

@@ -131,7 +131,7 @@ pub(crate) fn restore(store: &JsonStore, path: &Path, now: Time) -> Result<Resto
     let writer = Writer::acquire(store)?;
     let journal = writer.look_afresh()?;
     require_known_format(&journal)?;
-    let seq = next_seq(&journal).max(saved.seq + 1);
+    let seq = next_seq(&journal)?.max(saved.seq + 1);
     let reading = Reading::of(&journal)?;
     let damaged = !reading.faults.is_empty();
     let unfinished: Vec<_> =

@@ -67,9 +67,10 @@ impl Journal {
         &self.mark
     }
 
-    /// The mark as it is now. One that cannot be read proves nothing.
-    pub(crate) fn load_mark(&self) -> Option<Mark> {
-        self.mark.load().ok().flatten().filter(|mark| mark.sequence <= format::LARGEST)
+    /// The mark as it is now. One that says nothing that can be understood proves nothing.
+    pub(crate) fn load_mark(&self) -> Result<Option<Mark>, StoreError> {
+        let found = self.mark.load().map_err(io_error("cannot read", self.mark.path()))?;
+        Ok(found.filter(|mark| mark.sequence <= format::LARGEST))
     }
 
     /// What the last look saw.
@@ -147,7 +148,7 @@ impl Journal {
 
     fn read_all(&mut self) -> Result<(), StoreError> {
         // The mark first: it is written after what it speaks of, so what is read later is at least as new.
-        let mark = self.load_mark();
+        let mark = self.load_mark()?;
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

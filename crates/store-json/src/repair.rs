@@ -1,5 +1,7 @@
 //! Making a damaged journal writable again. The damaged one is kept, whole, before anything changes.
 
+use std::path::Path;
+
 use sexton_core::store::{CheckReport, Damage, RepairReport};
 use sexton_core::{Session, SessionId, StoreError, Time};
 
@@ -10,7 +12,7 @@ use crate::quarantine::Quarantine;
 use crate::snapshot::Snapshot;
 use crate::store::JsonStore;
 use crate::writer::Writer;
-use sexton_durable::random_uuid;
+use sexton_durable::{find, random_uuid};
 
 /// Every record of a journal, each read to its last byte.
 pub(crate) struct Reading<'j> {
@@ -86,7 +88,7 @@ pub(crate) fn repair(store: &JsonStore, now: Time) -> Result<RepairReport, Store
     let records = reading.records.into_iter().map(|(_, entry, document)| (entry.seq, document)).collect();
     let snapshot = Snapshot {
         store: journal.contents().uuid().map_or_else(random_uuid, str::to_owned),
-        seq: next_seq(&journal),
+        seq: next_seq(&journal)?,
         records,
         counters: journal.contents().image.index.counters().clone(),
     };
@@ -98,15 +100,18 @@ pub(crate) fn repair(store: &JsonStore, now: Time) -> Result<RepairReport, Store
 
 /// A number above every commit that this journal or its mark ever spoke of, so that no revision is used
 /// twice.
-pub(crate) fn next_seq(journal: &Journal) -> u64 {
-    let marked = journal.load_mark().map_or(0, |mark| mark.sequence);
-    journal.contents().image.seq.max(marked) + 1
+pub(crate) fn next_seq(journal: &Journal) -> Result<u64, StoreError> {
+    let marked = journal.load_mark()?.map_or(0, |mark| mark.sequence);
+    Ok(journal.contents().image.seq.max(marked) + 1)
 }
 
 /// Copies the journal into the quarantine. Where it is gone, its mark is all there is to keep.
 pub(crate) fn keep_original(journal: &Journal, now: Time) -> Result<std::path::PathBuf, StoreError> {
-    let source = if journal.path().exists() { journal.path() } else { journal.mark().path() };
-    let bytes = std::fs::read(source).map_err(io_error("cannot read", source))?;
+    let load = |path: &Path| find(std::fs::read(path)).map_err(io_error("cannot read", path));
+    let bytes = match load(journal.path())? {
+        Some(bytes) => bytes,
+        None => load(journal.mark().path())?.unwrap_or_default(),
+    };
     Quarantine::of(journal.path()).keep(&bytes, &format!("damaged-{}", compact(now)))
 }
 

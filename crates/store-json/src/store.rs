@@ -1,7 +1,6 @@
 //! The journal as a [`Store`]: which question goes where. Reading and writing themselves are elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use sexton_core::store::{
     LockName, RepairReport, Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
-use sexton_durable::{FileLock, create_private_dir, find};
+use sexton_durable::{FileLock, create_private_dir, follow_link};
 
 use crate::format::{self, Place};
 use crate::health::Health;
@@ -87,15 +86,6 @@ impl JsonStore {
             Access::Read => Err(StoreError::ReadOnly { path: self.path.clone() }),
         }
     }
-}
-
-/// The file that `path` means. A link must not be replaced by the file it leads to when the journal is
-/// rewritten, and two names of one journal must share one lock.
-fn follow_link(path: &Path) -> io::Result<PathBuf> {
-    let is_link = find(path.symlink_metadata())?.is_some_and(|metadata| metadata.is_symlink());
-    // One that leads nowhere is replaced by the journal itself.
-    let target = if is_link { find(path.canonicalize())? } else { None };
-    Ok(target.unwrap_or_else(|| path.to_owned()))
 }
 
 #[async_trait]

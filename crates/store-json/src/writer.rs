@@ -57,7 +57,7 @@ impl<'s> Writer<'s> {
             drop(journal);
             return self.replace(&Snapshot::empty(random_uuid()));
         }
-        let marked = journal.load_mark().map(|mark| mark.sequence);
+        let marked = journal.load_mark()?.map(|mark| mark.sequence);
         let settled = marked.is_some_and(|marked| marked >= journal.contents().image.seq);
         if settled && journal.contents().health == Health::Whole { Ok(journal) } else { self.settle(journal) }
     }

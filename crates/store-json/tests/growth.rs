@@ -136,3 +136,19 @@ fn i6_a_link_that_cannot_be_followed_is_an_error_and_stays() {
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert_eq!(fs::read_dir(link.parent().unwrap()).unwrap().count(), 1, "nothing is made beside it");
 }
+
+#[test]
+fn i6_a_mark_that_cannot_be_read_is_no_sign_of_a_fresh_start() {
+    let yard = Yard::new();
+    block_on(yard.writer().commit(Batch::new().insert(session("a", Status::Running)))).unwrap();
+    fs::remove_file(yard.path()).unwrap();
+    fs::remove_file(yard.mark()).unwrap();
+    // As with a disk that cannot be read: nobody can say whether there were records.
+    fs::create_dir(yard.mark()).unwrap();
+    let opened = support::open(&yard.path(), sexton_core::store::Access::Write);
+    let written = opened.and_then(|store| {
+        block_on(store.commit(Batch::new().insert(session("b", Status::Running)))).map(drop)
+    });
+    assert!(written.is_err());
+    assert!(!yard.path().exists(), "a new journal took the place of the old one");
+}

@@ -103,7 +103,7 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Row>, StoreError> {
     };
     let load = || {
         check(path)?;
-        let files = Files::of(path);
+        let files = Files::of(path)?;
         load_rows(&*open(&files)?, &files)
     };
     load().map_err(explain)
@@ -111,7 +111,7 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Row>, StoreError> {
 
 /// Reads a whole backup; damage where anything is wrong.
 fn check(path: &Path) -> Result<Findings, Fault> {
-    let files = Files::of(path);
+    let files = Files::of(path)?;
     if files.find_stamp()?.is_none() {
         return Err(Fault::Replaced);
     }

@@ -1,11 +1,10 @@
 //! The names of everything that belongs to one store. Nothing here opens a file.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use sexton_core::StoreError;
-use sexton_durable::{FileLock, FileStamp, MarkFile, create_private_dir};
+use sexton_durable::{FileLock, FileStamp, MarkFile, create_private_dir, follow_link};
 
 /// A store's files, all named after its database.
 #[derive(Clone, Debug)]
@@ -23,11 +22,9 @@ pub(crate) struct WriterLock {
 impl Files {
     /// The files of the store at `path`. SQLite names its log after what a link points to, so we do too;
     /// and a relative path could begin like a URI.
-    pub(crate) fn of(path: &Path) -> Files {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let linked = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-        let target = if linked { fs::canonicalize(&path).ok() } else { None };
-        Files { db: target.unwrap_or(path) }
+    pub(crate) fn of(path: &Path) -> Result<Files, StoreError> {
+        let db = std::path::absolute(path).and_then(|path| follow_link(&path));
+        Ok(Files { db: db.map_err(|source| failed("cannot look at", path, source))? })
     }
 
     /// The write-ahead log.

@@ -181,7 +181,7 @@ mod tests {
 
     /// A record whose document fills from a fraction of a page to many pages.
     fn session(number: usize) -> Session {
-        let host = Host { machine_id: "m".into(), hostname: "h".into() };
+        let host = Host::new("m", "h");
         let now = "2026-11-16T03:15:00Z".parse().unwrap();
         let mut session = Session::new(format!("session-{number}").parse().unwrap(), host, now);
         session.name = Some(format!("name-{number}"));
@@ -192,7 +192,7 @@ mod tests {
     /// What the files hold, read without SQLite, is what SQLite lists.
     fn assert_same(path: &Path, store: &dyn Store) {
         let listed = block_on(store.list(&Query::all())).unwrap().sessions;
-        let files = Files::of(path);
+        let files = Files::of(path).unwrap();
         let salvage = Salvage::of(&read_database(path).unwrap(), &load_wal(&files).unwrap());
         let mut found = BTreeMap::new();
         for (id, row) in &salvage.rows {

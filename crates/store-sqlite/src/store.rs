@@ -34,7 +34,7 @@ pub(crate) struct SqliteStore {
 impl SqliteStore {
     /// Opens the store; for writing, one is made where there is none.
     pub(crate) fn open(options: &StoreOptions) -> Result<SqliteStore, StoreError> {
-        let files = Files::of(&options.path);
+        let files = Files::of(&options.path)?;
         let purpose = Purpose { access: options.access, durability: options.durability };
         let view = Mutex::new(View::open(&files, purpose)?);
         Ok(SqliteStore { files, purpose, view })

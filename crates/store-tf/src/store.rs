@@ -13,7 +13,7 @@ use sexton_core::store::{
     RepairReport, Restored, Standing, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
-use sexton_durable::{FileLock, create_private_dir};
+use sexton_durable::{FileLock, create_private_dir, follow_link};
 use sha2::{Digest, Sha256};
 
 use crate::document::{Content, Document};
@@ -40,9 +40,11 @@ impl TfStore {
     /// tool's to make.
     pub(crate) fn open(options: &StoreOptions) -> Result<TfStore, StoreError> {
         let StoreOptions { path, access, durability } = options;
-        // Two names of one file must share one lock, and a link must not be replaced by its target.
-        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-        let path = path.canonicalize().ok().filter(|_| is_link).unwrap_or_else(|| path.clone());
+        let path = follow_link(path).map_err(|source| StoreError::Io {
+            action: "cannot look at",
+            path: path.clone(),
+            source,
+        })?;
         let store = TfStore { path, access: *access, durability: *durability, known: Mutex::new(None) };
         let snapshot = store.look()?;
         if *access == Access::Write {

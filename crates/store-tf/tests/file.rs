@@ -312,6 +312,16 @@ fn the_file_keeps_its_permissions_and_a_link_stays_a_link() {
 }
 
 #[test]
+fn i6_a_link_that_cannot_be_followed_is_an_error_and_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("link.json");
+    std::os::unix::fs::symlink(&link, &link).unwrap();
+    let options = StoreOptions { path: link.clone(), access: Access::Write, durability: Durability::Power };
+    assert!(sexton_store_tf::open(&options).is_err());
+    assert!(link.is_symlink());
+}
+
+#[test]
 fn fields_whose_names_a_record_has_itself_come_back_to_their_own_names() {
     let place =
         Place::with(file(&[entry("a", ", \"name\": \"x\", \"host\": [1], \"tf:name\": 2, \"schema\": 9")]));

@@ -130,7 +130,9 @@ pub(crate) fn find_registration(
     let Some(common) = repository::find_common(&plot.repo)? else {
         return Ok(Err(format!("its repository {} is gone, or was moved", plot.repo.display())));
     };
-    let (admin, theirs) = if admin.is_dir() {
+    let is_there =
+        sexton_durable::find(admin.metadata()).map_err(|error| failed("looking at", &admin, error))?;
+    let (admin, theirs) = if is_there.is_some_and(|metadata| metadata.is_dir()) {
         let theirs = entry::load_common(&admin)?;
         (admin, theirs)
     } else {
