@@ -27,7 +27,7 @@ impl Scene {
     }
 
     fn running(&self, make: impl FnOnce(FakeProcess) -> FakeProcess) -> (SessionId, ProcessIdentity) {
-        let host = Host { machine_id: "m".into(), hostname: "h".into() };
+        let host = Host::new("m", "h");
         let mut session = Session::new(SessionId::random(), host, now());
         let process = self.probe.start(make(FakeProcess::of(&session.id)));
         session.status = Status::Running;

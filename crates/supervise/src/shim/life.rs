@@ -326,22 +326,42 @@ impl Life {
     /// Ends what the command left behind. Whoever loses its parent in here becomes our child, so having
     /// no child proves that nobody is left, without looking at a single process.
     fn end_leftovers(&mut self) {
-        while self.has_children() || !self.is_parent || !cfg!(target_os = "linux") {
+        let mut looks_left = PROBE_RETRIES;
+        while looks_left > 0 && self.has_children_or_cannot_tell() {
             let survivors = self.terminate_members();
-            let watches: Vec<_> = survivors
-                .iter()
-                .filter_map(|survivor| match watch_process(self.probe.as_ref(), survivor) {
-                    Watched::Alive(watch) => Some(watch),
-                    Watched::Gone | Watched::Unknown(_) => None,
-                })
-                .collect();
-            // The session has not ended before they have, however long that takes. Children that are
-            // nobody's members here are supervisors of sessions that were started inside.
-            if watches.is_empty() || wait_for_all(&watches, None).is_err() {
+            // Children that are nobody's members here are supervisors of sessions that were started inside.
+            if survivors.is_empty() {
                 break;
+            }
+            // The session has not ended before they have, however long that takes.
+            if !self.wait_until_gone(&survivors) {
+                looks_left -= 1;
             }
         }
         self.has_children();
+    }
+
+    /// Waits for them. Says whether everybody who lives could be watched; where not, a moment has passed, after
+    /// which it is worth looking again.
+    fn wait_until_gone(&self, survivors: &[ProcessIdentity]) -> bool {
+        let (mut watches, mut all_watched) = (Vec::new(), true);
+        for survivor in survivors {
+            match watch_process(self.probe.as_ref(), survivor) {
+                Watched::Alive(watch) => watches.push(watch),
+                Watched::Gone => {}
+                Watched::Unknown(_) => all_watched = false,
+            }
+        }
+        if all_watched && wait_for_all(&watches, None).is_ok() {
+            return true;
+        }
+        std::thread::sleep(PROBE_PAUSE);
+        false
+    }
+
+    /// Elsewhere than on Linux, and for a command that is somebody else's child, having none proves nothing.
+    fn has_children_or_cannot_tell(&self) -> bool {
+        self.has_children() || !self.is_parent || !cfg!(target_os = "linux")
     }
 
     /// Reaps whoever has ended, and says whether anybody is left.

@@ -18,13 +18,15 @@ use crate::scripted::{self, Script};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Each by the name of what it proves.
-pub const CASES: [(&str, fn()); 2] = [
+pub const CASES: [(&str, fn()); 4] = [
     ("i10_an_end_is_not_recorded_before_those_who_survive_are_gone", survivors),
     ("i10_a_probe_that_could_not_look_is_asked_again_before_an_end_is_recorded", blindness),
+    ("i10_who_slipped_away_is_looked_for_again_before_an_end_is_recorded", glimpses),
+    ("i10_who_cannot_be_watched_is_not_taken_for_gone", unwatchable),
 ];
 
 fn survivors() {
-    let mut scene = Scene::set(Script { failures: 0, refusals: 1 });
+    let mut scene = Scene::set(Script { refusals: 1, ..Script::default() });
     scene.script.wait_for_calls(1, LIMIT);
     // It waits for the one that it could not end, and says nothing meanwhile.
     assert!(!scene.is_over_within(Duration::from_secs(1)), "the shim did not wait");
@@ -36,10 +38,24 @@ fn survivors() {
 }
 
 fn blindness() {
-    let mut scene = Scene::set(Script { failures: 2, refusals: 0 });
+    let mut scene = Scene::set(Script { failures: 2, ..Script::default() });
     assert!(scene.is_over_within(LIMIT));
     assert!(!is_alive(scene.left_over), "an end was recorded while somebody was left");
     assert_eq!((scene.status(), scene.script.calls()), (Status::Completed, 3));
+}
+
+fn glimpses() {
+    let mut scene = Scene::set(Script { glimpses: 2, ..Script::default() });
+    assert!(scene.is_over_within(LIMIT));
+    assert!(!is_alive(scene.left_over), "an end was recorded while somebody was left");
+    assert_eq!((scene.status(), scene.script.calls()), (Status::Completed, 3));
+}
+
+fn unwatchable() {
+    let mut scene = Scene::set(Script { refusals: 1, blind_looks: 1, ..Script::default() });
+    assert!(scene.is_over_within(LIMIT));
+    assert!(!is_alive(scene.left_over), "an end was recorded while somebody was left");
+    assert_eq!((scene.status(), scene.script.calls()), (Status::Completed, 2));
 }
 
 /// A session whose command ended and left somebody behind.
@@ -84,7 +100,7 @@ impl Scene {
             memory_max: None,
             pids_max: None,
         };
-        let host = Host { machine_id: "m".into(), hostname: "h".into() };
+        let host = Host::new("m", "h");
         let session = Session::new(id.clone(), host, now());
         let shim = Shim::execute(&id, Stdio::null()).unwrap();
         let started = pollster::block_on(start(|| Ok(open(dir.path())), session, &plan, shim, now)).unwrap();

@@ -1,4 +1,5 @@
-//! The Linux probe, but for a script: how often ending processes fails, and how often it ends nobody.
+//! The Linux probe, but for a script: how often ending processes fails, how often it ends nobody, and how often a
+//! look at one tells nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,16 +31,25 @@ pub fn name_of(session: &str) -> String {
     format!("sexton-shim-{session}")
 }
 
-/// What happens when processes are to be ended: first this many failures, then this many calls that end
-/// nobody, then what always happens.
+/// What happens when processes are to be ended: each of these as often as it says, one after the other, then what
+/// always happens.
+#[derive(Default)]
 pub struct Script {
+    /// Calls that fail.
     pub failures: usize,
+    /// Calls that end nobody, and say so.
     pub refusals: usize,
+    /// Calls that end nobody, and know of somebody only who is gone by now.
+    pub glimpses: usize,
+    /// Looks at one process, after all that, that tell nothing.
+    pub blind_looks: usize,
 }
 
 impl Script {
     pub fn stage(self, directory: &Path) -> Stage {
-        fs::write(directory.join("script"), format!("{} {}", self.failures, self.refusals)).unwrap();
+        let Script { failures, refusals, glimpses, blind_looks } = self;
+        let text = format!("{failures} {refusals} {glimpses} {blind_looks}");
+        fs::write(directory.join("script"), text).unwrap();
         Stage { directory: directory.to_owned() }
     }
 }
@@ -52,7 +62,15 @@ pub struct Stage {
 impl Stage {
     /// How often processes were to be ended.
     pub fn calls(&self) -> usize {
-        fs::read(self.directory.join("calls")).map_or(0, |calls| calls.len())
+        self.count("calls")
+    }
+
+    fn count(&self, what: &str) -> usize {
+        fs::read(self.directory.join(what)).map_or(0, |strokes| strokes.len())
+    }
+
+    fn add_one(&self, what: &str) {
+        fs::write(self.directory.join(what), vec![b'x'; self.count(what) + 1]).unwrap();
     }
 
     pub fn wait_for_calls(&self, count: usize, limit: Duration) {
@@ -65,8 +83,9 @@ impl Stage {
 
     fn script(&self) -> Script {
         let text = fs::read_to_string(self.directory.join("script")).unwrap();
-        let (failures, refusals) = text.split_once(' ').unwrap();
-        Script { failures: failures.parse().unwrap(), refusals: refusals.parse().unwrap() }
+        let mut numbers = text.split(' ').map(|number| number.parse().unwrap());
+        let mut next = || numbers.next().unwrap();
+        Script { failures: next(), refusals: next(), glimpses: next(), blind_looks: next() }
     }
 }
 
@@ -90,6 +109,10 @@ impl ProcessProbe for Scripted {
     }
 
     async fn observe(&self, identity: &ProcessIdentity) -> Liveness {
+        if self.stage.calls() > 0 && self.stage.count("looks") < self.stage.script().blind_looks {
+            self.stage.add_one("looks");
+            return Liveness::Unknown("it is asked not to look".to_owned());
+        }
         self.inner.observe(identity).await
     }
 
@@ -107,20 +130,27 @@ impl ProcessProbe for Scripted {
 
     async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError> {
         let (before, script) = (self.stage.calls(), self.stage.script());
+        let (refusals, glimpses) =
+            (script.failures + script.refusals, script.failures + script.refusals + script.glimpses);
         let ended = if before < script.failures {
             let action = "looking at processes".to_owned();
             Err(ProbeError::Io { action, source: std::io::ErrorKind::OutOfMemory.into() })
-        } else if before < script.failures + script.refusals {
+        } else if before < glimpses {
             let group = groups.first().expect("a shim ends one session");
-            let why = "it is asked to stay".to_owned();
-            let members = self.inner.members(group).await?.processes.into_iter();
-            let survivors = members.map(|identity| Survivor { identity, why: why.clone() }).collect();
+            let seen = if before < refusals {
+                self.inner.members(group).await?.processes
+            } else {
+                // The command: its end is what the session is being ended for.
+                group.process.iter().cloned().collect()
+            };
+            let survivor = |identity| Survivor { identity, why: "it is asked to stay".to_owned() };
+            let survivors = seen.into_iter().map(survivor).collect();
             let session = group.session.clone();
             Ok(vec![Ended { session, signalled: Vec::new(), survivors, spared: Vec::new() }])
         } else {
             self.inner.terminate(groups, policy).await
         };
-        fs::write(self.stage.directory.join("calls"), vec![b'x'; before + 1]).unwrap();
+        self.stage.add_one("calls");
         ended
     }
 }
