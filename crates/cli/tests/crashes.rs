@@ -8,6 +8,7 @@ mod support;
 use std::path::Path;
 
 use serde_json::Value;
+use support::effort::{crash_stride, trials};
 use support::strace::{Call, every_call_alone, kill_alone_at};
 use support::{Bystander, Yard, carriers, eventually, is_running, processes_with};
 
@@ -39,11 +40,6 @@ fn check_and_clear(yard: &Yard, call: &Call, marker: &Path, trial: &str) {
     }
 }
 
-/// Every how many-th system call is tried; every one with SEXTON_CRASH_STRIDE=1.
-fn stride() -> usize {
-    std::env::var("SEXTON_CRASH_STRIDE").ok().and_then(|stride| stride.parse().ok()).unwrap_or(2)
-}
-
 #[test]
 fn i1_a_start_killed_at_any_system_call_never_ran_or_is_whole() {
     let yard = Yard::new().with_settings("store.durability = \"process\"\n");
@@ -56,20 +52,15 @@ fn i1_a_start_killed_at_any_system_call_never_ran_or_is_whole() {
     yard.ok(&["stop", "--all", "--force"]);
     assert!(calls.len() > 100, "only {} system calls were seen", calls.len());
     let mut killed = 0;
-    for (number, call) in calls.iter().enumerate().step_by(stride()) {
+    for (number, call) in calls.iter().enumerate().step_by(crash_stride(2)) {
         let _ = std::fs::remove_file(&marker);
         let trial = format!("{}-{number}", std::process::id());
         killed += usize::from(kill_alone_at(&yard, call, &start, &trial));
         check_and_clear(&yard, call, &marker, &trial);
     }
-    let tried = calls.len().div_ceil(stride());
+    let tried = calls.len().div_ceil(crash_stride(2));
     // One that differs from run to run may not be reached.
     assert!(killed * 10 >= tried * 9, "only {killed} of {tried} system calls were cut off");
-}
-
-/// How often the trials below are made; more with SEXTON_TRIALS.
-fn trials() -> usize {
-    std::env::var("SEXTON_TRIALS").ok().and_then(|trials| trials.parse().ok()).unwrap_or(10)
 }
 
 const TREE: &str = "setsid sh -c 'sleep 600 & exec sleep 601' & (setsid sleep 602 &) ; \
@@ -81,7 +72,7 @@ fn i10_a_tree_leaves_no_survivor_however_it_was_held_and_whoever_was_killed_befo
         let yard =
             Yard::new().with_settings(&format!("contain = \"{contain}\"\nstore.durability = \"process\"\n"));
         let bystander = Bystander::start();
-        for trial in 0..trials() {
+        for trial in 0..trials(10) {
             let id = yard.ok(&["run", "-d", "--", "sh", "-c", TREE]);
             eventually("the tree has grown", || carriers(&id).len() >= 9);
             let record = yard.record(&id);
@@ -114,7 +105,7 @@ fn i10_the_sessions_of_a_killed_owner_end_with_nobody_running_anything() {
     let yard = Yard::new()
         .with_settings("owner.grace = \"50ms\"\nstop.grace = \"100ms\"\nstore.durability = \"process\"\n");
     let free = yard.ok(&["run", "-d", "--", "sleep", "600"]);
-    for _ in 0..trials() {
+    for _ in 0..trials(10) {
         let mut owner = Bystander::start();
         let id = yard.ok(&[
             "run",

@@ -43,7 +43,11 @@ fn i4_a_worktree_goes_though_any_look_at_it_failed_once() {
         let ticket = format!("late-{look}");
         let ralph = tickets.command(&["ralph", "run", &ticket, "--agent", &agent]);
         let inject = format!("inject=openat2:error=EMFILE:when={look}");
-        let ran = tickets.run(&mut traced(&tickets, &ralph, &["-f", "-e", "trace=openat2", "-e", &inject]));
+        let ran = tickets.run(&mut traced(
+            &tickets,
+            &ralph,
+            &["-f", "--seccomp-bpf", "-e", "trace=openat2", "-e", &inject],
+        ));
         assert_eq!(ran.code, 0, "look {look}: {}", ran.stderr);
         assert!(ran.stdout.contains("merged"), "look {look}: {}", ran.stdout);
         assert_eq!(tickets.repository.worktrees().len(), 1, "look {look}: {}", ran.stderr);

@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use sexton_core::Time;
 use sexton_core::session::{Ending, EndingReason};
+use support::effort::trials;
 use support::records::edit_record;
 use support::strace::{signals_in, trace};
 use support::{Bystander, Yard, carriers, eventually, is_running, kill_9, send_signal};
@@ -106,11 +107,6 @@ fn a_supervisor_that_lives_records_the_end_that_recovery_brought() {
     }
 }
 
-/// How often the trials below are made; more with SEXTON_TRIALS.
-fn trials() -> usize {
-    std::env::var("SEXTON_TRIALS").ok().and_then(|trials| trials.parse().ok()).unwrap_or(50)
-}
-
 #[test]
 fn i8_a_session_that_ends_well_is_never_an_orphan_however_often_recovery_looks() {
     let probes = probes();
@@ -127,7 +123,7 @@ fn i8_a_session_that_ends_well_is_never_an_orphan_however_often_recovery_looks()
                     }
                 });
             }
-            for _ in 0..trials() / probes.len() {
+            for _ in 0..trials(50) / probes.len() {
                 let id = yard.ok(&["run", "-d", "--", "true"]);
                 assert_eq!(yard.wait_until_ended(&id)["status"], "completed");
             }
@@ -143,7 +139,7 @@ fn i8_a_session_that_ends_well_is_never_an_orphan_however_often_recovery_looks()
 fn looks_before(yard: &Yard, id: &str, looks: &std::path::Path) -> usize {
     let mut command = std::process::Command::new("strace");
     yard.enclose(&mut command);
-    command.args(["-f", "-qq", "-e", "trace=pidfd_open", "-o"]).arg(looks);
+    command.args(["-f", "--seccomp-bpf", "-qq", "-e", "trace=pidfd_open", "-o"]).arg(looks);
     assert!(command.arg(support::program()).arg("recover").output().unwrap().status.success());
     let wanted = format!("pidfd_open({},", pid(&yard.record(id), "process"));
     let text = std::fs::read_to_string(looks).unwrap();
@@ -165,7 +161,7 @@ fn i8_an_exit_file_that_appears_while_recovery_looks_is_what_counts() {
     let delay = format!("inject=pidfd_open:delay_enter=8000000:when={}", before + 1);
     let mut slow = std::process::Command::new("strace");
     yard.enclose(&mut slow);
-    slow.args(["-f", "-qq", "-e", "trace=pidfd_open", "-e", &delay, "-o"]).arg(&looks);
+    slow.args(["-f", "--seccomp-bpf", "-qq", "-e", "trace=pidfd_open", "-e", &delay, "-o"]).arg(&looks);
     slow.arg(support::program()).args(["recover", "--json"]);
     let slow = slow.stdout(std::process::Stdio::piped()).spawn().unwrap();
     eventually("recovery looks", || {

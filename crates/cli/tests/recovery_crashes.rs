@@ -10,6 +10,7 @@ mod support;
 use std::path::Path;
 
 use serde_json::Value;
+use support::effort::{crash_stride, trials};
 use support::repository::Repository;
 use support::scene::{Scene, stamps_under};
 use support::strace::{
@@ -19,15 +20,6 @@ use support::{Bystander, Yard, carriers, eventually, is_running, kill_9, process
 
 const SETTINGS: &str = "contain = \"tree\"\nstore.durability = \"process\"\n\
                         owner.grace = \"10m\"\nstop.grace = \"1s\"\n";
-
-/// How many of the kill points are passed over for each one that is tried; all are tried with 1.
-fn stride() -> usize {
-    number("SEXTON_CRASH_STRIDE").unwrap_or(40)
-}
-
-fn number(variable: &str) -> Option<usize> {
-    std::env::var(variable).ok().and_then(|value| value.parse().ok())
-}
 
 /// Requires that this command changes nothing, neither in the state directory nor in the repository, and
 /// signals nobody.
@@ -60,7 +52,7 @@ fn kill_recovery_everywhere(store: &'static str) {
     scene.require_nothing_lost();
     let whole = scene.outcome();
     require_changes_nothing(&scene, &["recover"], store);
-    let tried: Vec<_> = calls.iter().step_by(stride()).collect();
+    let tried: Vec<_> = calls.iter().step_by(crash_stride(40)).collect();
     let mut killed = 0;
     for call in &tried {
         scene.reset();
@@ -143,7 +135,7 @@ fn times_handled(reports: &[Value], id: &str) -> usize {
 
 #[test]
 fn i7_many_recoveries_at_once_do_the_work_once() {
-    let rounds = number("SEXTON_ROUNDS").unwrap_or(5);
+    let rounds = trials(5);
     for store in stores() {
         let scene = Scene::set(store, 10);
         scene.yard.ok(&["recover"]);
@@ -227,7 +219,7 @@ fn i1_a_start_with_a_worktree_killed_at_any_change_is_whole_or_leaves_nothing() 
         let first = yard.json(&["ps"])[0]["id"].as_str().unwrap().to_owned();
         yard.ok(&["stop", "--force", &first]);
         yard.ok(&["worktree", "rm", &first]);
-        let tried: Vec<_> = calls.iter().step_by(stride().div_ceil(8)).collect();
+        let tried: Vec<_> = calls.iter().step_by(crash_stride(40).div_ceil(8)).collect();
         for call in &tried {
             let when = format!("{store}, killed before {} number {}", call.name, call.nth);
             let _ = std::fs::remove_file(&marker);

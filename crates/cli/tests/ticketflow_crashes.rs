@@ -11,16 +11,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use support::effort::crash_stride;
 use support::project::{Project, children_of, start_ticks};
 use support::strace::{kill_at, mutating_calls, trace};
 use support::{eventually, is_running};
 
 const DEAD: usize = 4;
-
-/// How many of the kill points are passed over for each one that is tried; all are tried with 1.
-fn stride() -> usize {
-    std::env::var("SEXTON_CRASH_STRIDE").ok().and_then(|value| value.parse().ok()).unwrap_or(12)
-}
 
 /// A project of dead orphans with work, and one that lives; put back as often as a test likes.
 struct Scene {
@@ -118,7 +114,7 @@ fn i7_a_recovery_of_another_tools_project_killed_at_any_change_ends_as_if_it_had
     let whole = scene.outcome();
     assert!(whole["file"]["sessions"].as_array().unwrap().iter().all(|entry| entry["status"] == "orphaned"));
     assert_eq!(whole["yard"], json!(["T-9"]));
-    let tried: Vec<_> = calls.iter().step_by(stride()).collect();
+    let tried: Vec<_> = calls.iter().step_by(crash_stride(12)).collect();
     let mut killed = 0;
     for call in &tried {
         scene.reset();

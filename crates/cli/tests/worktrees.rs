@@ -11,10 +11,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
+use support::effort::crash_stride;
 use support::records::remove_record;
 use support::repository::{Repository, files_under};
 use support::scene::end_behind_its_back;
-use support::strace::{kill_alone_at, mutating_calls, trace_alone};
+use support::strace::{kill_at, mutating_calls, trace};
 use support::{Bystander, Ran, Yard, carriers, eventually, is_running, processes_with, stores};
 
 const QUICK: &str = "contain = \"tree\"\nstore.durability = \"process\"\nstop.grace = \"300ms\"\n";
@@ -373,11 +374,13 @@ fn i3_no_recovery_at_any_moment_takes_a_tree_from_under_its_maker() {
     yard.ok(&["recover"]);
     let recoveries = AtomicUsize::new(0);
     // Every change that the making of a tree consists of takes its time.
-    let slowly = "inject=mkdir,mkdirat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,\
-                  unlinkat,write,pwrite64,fsync,fdatasync:delay_enter=20000";
+    const CHANGES: &str = "mkdir,mkdirat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,\
+                           unlinkat,write,pwrite64,fsync,fdatasync";
+    let slowly = format!("inject={CHANGES}:delay_enter=20000");
     let mut command = Command::new("strace");
     yard.enclose(&mut command);
-    command.args(["-f", "-qq", "-o", "/dev/null", "-e", slowly, &support::program()]);
+    command.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"]);
+    command.args(["-e", &format!("trace={CHANGES}"), "-e", &slowly, &support::program()]);
     command.args(["run", "-w", "--", "sh", "-c", "cat tracked; echo mine > new"]);
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| Ran::of(&command.output().unwrap()));
@@ -400,11 +403,11 @@ fn i3_no_recovery_at_any_moment_takes_a_tree_from_under_its_maker() {
 fn i7_a_removal_by_hand_that_was_killed_anywhere_is_finished_by_the_next() {
     let (yard, repository) = quick();
     let finished = || run_in_tree(&yard, "echo new > new")["id"].as_str().unwrap().to_owned();
-    let calls = mutating_calls(&trace_alone(&yard, &["worktree", "rm", &finished()]));
+    let calls = mutating_calls(&trace(&yard, &["worktree", "rm", &finished()]));
     let mut killed = 0;
     for call in &calls {
         let id = finished();
-        killed += usize::from(kill_alone_at(&yard, call, &["worktree", "rm", &id], ""));
+        killed += usize::from(kill_at(&yard, call, &["worktree", "rm", &id]));
         yard.ok(&["worktree", "rm", &id]);
         let point = format!("{} number {}", call.name, call.nth);
         assert_eq!(repository.worktrees().len(), 1, "{point}");
@@ -423,7 +426,7 @@ fn i8_a_worktree_that_could_not_be_made_whole_is_gone_after_a_recovery() {
     let (yard, repository) = quick();
     let trace = yard.path().join("trace");
     let mut failed = 0;
-    for nth in 1.. {
+    for nth in (1..).step_by(crash_stride(3)) {
         let start = yard.command(&["run", "-d", "-w", "--", "true"]);
         let mut traced = Command::new("strace");
         traced
@@ -496,10 +499,12 @@ fn i4_a_repository_inside_that_cannot_be_read_keeps_its_worktree() {
 
 /// Removes a worktree while whoever looks at `place`, with whichever call, is told that it cannot be read.
 fn remove_with_bad_sector(yard: &Yard, id: &str, place: &Path) -> Ran {
-    let bad_sector = "inject=openat,newfstatat,statx,readlink,access:error=EIO";
+    let calls = "openat,newfstatat,statx,readlink,access";
+    let (looks, bad_sector) = (format!("trace={calls}"), format!("inject={calls}:error=EIO"));
     let (removal, trace) = (yard.command(&["worktree", "rm", id]), yard.path().join("trace"));
     let mut traced = Command::new("strace");
-    traced.args(["-f", "-qq", "-o"]).arg(&trace).args(["-e", bad_sector, "-P"]).arg(place);
+    traced.args(["-f", "--seccomp-bpf", "-qq", "-o"]).arg(&trace);
+    traced.args(["-e", &looks, "-e", &bad_sector, "-P"]).arg(place);
     traced.arg(removal.get_program()).args(removal.get_args());
     yard.enclose(&mut traced);
     let ran = Ran::of(&traced.output().unwrap());

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub mod effort;
 pub mod loops;
 pub mod page;
 pub mod project;

@@ -134,7 +134,7 @@ pub fn ago(span: Duration) -> Time {
 
 /// A session that has ended. Its host is far away: nobody can look at its processes, and nobody has to.
 pub fn ended(id: &str) -> Session {
-    let host = Host { machine_id: "elsewhere".to_owned(), hostname: "far".to_owned() };
+    let host = Host::new("elsewhere", "far");
     let mut session = Session::new(id.parse().unwrap(), host, ago(Duration::from_secs(7200)));
     session.status = Status::Running;
     session.finish(Exit::exited(0), ago(Duration::from_secs(600)));

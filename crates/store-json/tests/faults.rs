@@ -165,7 +165,9 @@ fn killed_while_rewriting() {
             fs::write(yard.path(), &journal).expect("the journal can be copied");
             fs::write(yard.mark(), &mark).expect("the mark can be copied");
             let inject = format!("inject={call}:signal=SIGKILL:when={when}");
-            let output = run(&["strace", "-f", "-o", "/dev/null", "-e", &inject], "grow", &yard);
+            let only = format!("trace={call}");
+            let strace = ["strace", "-f", "-o", "/dev/null", "-e", &only, "-e", &inject];
+            let output = run(&strace, "grow", &yard);
             let what = format!("killed at {call} {when}");
             require_whole(&yard, &what, !lines(&output).is_empty(), revision);
             if output.status.success() {

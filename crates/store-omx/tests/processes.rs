@@ -129,7 +129,8 @@ fn killed_at_any_call() {
         for when in 1.. {
             let yard = before_a_transfer();
             let inject = format!("inject={call}:signal=SIGKILL:when={when}");
-            let strace = ["strace", "-f", "-o", "/dev/null", "-e", inject.as_str()];
+            let only = format!("trace={call}");
+            let strace = ["strace", "-f", "-o", "/dev/null", "-e", &only, "-e", &inject];
             let output =
                 command(&strace, "resume", &yard.path(), &["now"]).output().expect("strace is installed");
             require_one_owner(&yard, &inject);

@@ -56,9 +56,10 @@ fn i4_all_of_a_rescue_is_on_disk_before_the_ref_is() {
     write(&plot.path.join("README.md"), "changed\n");
     let trace = ground.top().join("trace");
     let calls = "-etrace=fsync,fdatasync,rename,renameat,renameat2,openat,unlink";
-    let output = role(&ground, "strace", &["-f", "-y", "-o", trace.to_str().unwrap(), calls])
-        .output()
-        .expect("strace");
+    let output =
+        role(&ground, "strace", &["-f", "--seccomp-bpf", "-y", "-o", trace.to_str().unwrap(), calls])
+            .output()
+            .expect("strace");
     assert!(output.status.success(), "{}", support::said(&output));
     let trace = fs::read_to_string(&trace).unwrap();
     let git = ground.repo.join(".git").display().to_string();
@@ -191,7 +192,9 @@ fn i7_killed_at_any_moment_and_made_again_it_is_the_same_rescue() {
         for point in 1.. {
             forget();
             let inject = format!("inject={call}:signal=SIGKILL:when={point}");
-            let output = role(&ground, "strace", &["-f", "-o", "/dev/null", "-e", &inject]).output().unwrap();
+            let only = format!("trace={call}");
+            let strace = ["-f", "-o", "/dev/null", "-e", &only, "-e", &inject];
+            let output = role(&ground, "strace", &strace).output().unwrap();
             let again = saved(&plot);
             let found = ground.git(["rev-parse", &format!("{}^{{tree}}", again.commit)]);
             assert_eq!(found, tree, "{call} {point}");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sexton_field::strace::{Call, Disturbed, Family, calls_in, every_line, fail_at};
+use sexton_field::strace::{Call, Disturbed, calls_in, every_line, fail_at};
 
 use super::deeds::{DEEDS, Stage};
 use crate::campaign::{Scenario, Trials};
@@ -142,7 +142,7 @@ fn run(trials: &mut Trials) {
             }
             let stage = Stage::set(deed, store);
             let command = stage.command();
-            let faults = faults_in(&every_line(&stage.yard, Family::Threads, &command));
+            let faults = faults_in(&every_line(&stage.yard, deed.family, &command));
             stage.require_done();
             trials.announce(&format!("{} on {store}", deed.name), faults.len());
             for fault in choose(trials, &faults, 6, 4) {
@@ -151,7 +151,7 @@ fn run(trials: &mut Trials) {
                     format!("{} on {store}, {error} from {} number {}", deed.name, call.name, call.nth);
                 trials.trial(&name, || {
                     stage.reset();
-                    let disturbed = fail_at(&stage.yard, Family::Threads, call, error, &command, "");
+                    let disturbed = fail_at(&stage.yard, deed.family, call, error, &command, "");
                     require_orderly(&fault, &disturbed);
                     stage.require_readable();
                     if disturbed.ran.code == 0 {

@@ -197,13 +197,13 @@ fn attack_stops(trials: &mut Trials, store: &'static str) {
         });
     }
     let id = start_stubborn(&yard);
-    let faults = faults_in(&every_line(&yard, Family::Threads, &["stop", &id]));
+    let faults = faults_in(&every_line(&yard, Family::All, &["stop", &id]));
     trials.announce("errors", faults.len());
     for fault in choose(trials, &faults, 6, 8) {
         let Fault { call, error, .. } = &fault;
         trials.trial(&format!("stop on {store}, {error} from {} number {}", call.name, call.nth), || {
             let id = start_stubborn(&yard);
-            let disturbed = fail_at(&yard, Family::Threads, call, error, &["stop", &id], "");
+            let disturbed = fail_at(&yard, Family::All, call, error, &["stop", &id], "");
             require_orderly(&fault, &disturbed);
             if disturbed.ran.code == 0 {
                 require_stopped(&yard, &id);

@@ -68,8 +68,9 @@ fn i6_a_writer_killed_at_any_moment_leaves_whole_batches_and_what_it_acknowledge
 /// and whether it came to its end.
 fn flip_with(site: &Site, fault: &str, flips: &str, before: u64) -> (u64, bool) {
     let plain = site.helper_command(worker::FLIP, Durability::Power, &[flips]);
-    let inject = format!("inject={fault}");
-    let writer = Helper::spawn(traced(&plain, "/dev/null", &[&inject]).stderr(Stdio::null()));
+    let call = fault.split(':').next().unwrap_or_default();
+    let (only, inject) = (format!("trace={call}"), format!("inject={fault}"));
+    let writer = Helper::spawn(traced(&plain, "/dev/null", &[&only, &inject]).stderr(Stdio::null()));
     let acknowledged = last_flip(&writer, before);
     (acknowledged, writer.finish().0.success())
 }
