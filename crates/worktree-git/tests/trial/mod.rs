@@ -22,9 +22,11 @@ pub struct Portrait {
 
 impl Portrait {
     pub fn of(ground: &Ground, worktree: &Path) -> Portrait {
-        // A status that refreshed the index would not be looking any more, but changing.
+        // A status that refreshed the index would not be looking any more, but changing; nor would a diff, which
+        // does that where a file's times are of another second than the index says.
         let git = |arguments: &[&str]| {
-            let mut command = ground.git_command(worktree, arguments);
+            let looking = [&["-c", "diff.autoRefreshIndex=false"], arguments].concat();
+            let mut command = ground.git_command(worktree, looking);
             let output = command.env("GIT_OPTIONAL_LOCKS", "0").output().unwrap();
             assert!(output.status.success(), "{command:?}: {}", support::said(&output));
             String::from_utf8_lossy(&output.stdout).into_owned()
