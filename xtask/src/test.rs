@@ -1,15 +1,21 @@
 //! `cargo xtask test`: everything that CI checks, the cheapest first.
 
+use std::process::Command;
+
 use crate::steps::Steps;
 use crate::workspace::cargo;
 use crate::{Result, tidy, tools, unprivileged};
 
 /// The smallest program one may want, and the one without what is portable. The default, which links
 /// everything, is covered by the workspace as a whole.
-const FEATURE_SETS: [&str; 2] = [REDUCED, "store-sqlite,proc-linux"];
+const FEATURE_SETS: [&str; 2] = [REDUCED, "sexton/store-sqlite,sexton/proc-linux"];
 
 /// The feature set whose tests are run too: no C code, no Linux.
-const REDUCED: &str = "store-json,proc-portable";
+const REDUCED: &str = "sexton/store-json,sexton/proc-portable";
+
+/// Every other feature of the workspace. A smaller program is looked at together with the workspace around it: for
+/// it alone cargo would choose other features of what it depends on, and compile most of that again.
+const AROUND: &str = "xtask/bench,sexton/mutants,sexton-faults/mutants";
 
 /// Runs every step, and says at the end what each one cost.
 pub(crate) fn run() -> Result {
@@ -41,24 +47,38 @@ fn lint(steps: &mut Steps) -> Result {
     let mut everything = cargo(["clippy", "--workspace", "--all-targets", "--all-features"]);
     steps.run("lint", everything.args(strict))?;
     for features in FEATURE_SETS {
-        let mut some = cargo(["clippy", "--package", "sexton", "--all-targets"]);
-        some.args(["--no-default-features", "--features", features]).args(strict);
+        let mut some = cargo(["clippy", "--workspace", "--all-targets", "--no-default-features"]);
+        some.args(["--features", features, "--features", AROUND]).args(strict);
         steps.run(&format!("lint {features}"), &mut some)?;
     }
     Ok(())
 }
 
 fn test(steps: &mut Steps) -> Result {
-    let runner: &[&str] = if has_nextest() {
-        &["nextest", "run", "--no-fail-fast"]
+    let mut all = runner()?;
+    steps.run("tests", all.arg("--workspace"))?;
+    let mut reduced = runner()?;
+    if has_nextest() {
+        reduced.args(["--workspace", "--filterset", "package(sexton)"]);
+    } else {
+        // A part of what is built cannot be chosen here, so that it is built apart.
+        reduced.args(["--package", "sexton"]);
+    }
+    reduced.args(["--no-default-features", "--features", REDUCED]);
+    steps.run(&format!("tests {REDUCED}"), &mut reduced)
+}
+
+/// What runs tests. Half of them wait for something at any moment, so there are twice as many as processors.
+fn runner() -> Result<Command> {
+    let at_once = (2 * std::thread::available_parallelism()?.get()).to_string();
+    Ok(if has_nextest() {
+        cargo(["nextest", "run", "--no-fail-fast", "--test-threads", &at_once])
     } else {
         // Doc tests are a step of their own, as nextest cannot run them.
-        &["test", "--no-fail-fast", "--all-targets"]
-    };
-    steps.run("tests", cargo(runner).arg("--workspace"))?;
-    let mut reduced = cargo(runner);
-    reduced.args(["--package", "sexton", "--no-default-features", "--features", REDUCED]);
-    steps.run(&format!("tests {REDUCED}"), &mut reduced)
+        let mut command = cargo(["test", "--no-fail-fast", "--all-targets"]);
+        command.env("RUST_TEST_THREADS", at_once);
+        command
+    })
 }
 
 fn has_nextest() -> bool {
