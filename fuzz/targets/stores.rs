@@ -127,7 +127,7 @@ fn read(store: &dyn Store) -> Option<BTreeMap<String, Session>> {
 }
 
 fn fresh() -> Session {
-    let host = Host { machine_id: "m".to_owned(), hostname: "h".to_owned() };
+    let host = Host::new("m", "h");
     Session::new("fresh-session-of-the-fuzzer".parse().expect("an id"), host, now())
 }
 

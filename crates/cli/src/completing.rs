@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn session(id: &str, name: Option<&str>) -> Session {
-        let host = Host { machine_id: "m".into(), hostname: "h".into() };
+        let host = Host::new("m", "h");
         let id: SessionId = id.parse().unwrap();
         let mut session = Session::new(id, host, "2026-01-02T03:04:05Z".parse().unwrap());
         session.name = name.map(str::to_owned);

@@ -28,7 +28,7 @@ mod tests {
     #[test]
     fn the_exit_code_tells_a_code_a_signal_a_timeout_and_the_unknown_apart() {
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
-        let host = Host { machine_id: "m".into(), hostname: "h".into() };
+        let host = Host::new("m", "h");
         let mut session = Session::new(SessionId::random(), host, now);
         assert_eq!(exit_code(&session), Exit::OWN_ERROR);
         session.exit = Some(SessionExit::exited(7));

@@ -89,7 +89,7 @@ mod tests {
     use crate::{Host, Status};
 
     fn running() -> Session {
-        let host = Host { machine_id: "m".into(), hostname: "h".into() };
+        let host = Host::new("m", "h");
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
         Session { status: Status::Running, ..Session::new(SessionId::random(), host, now) }
     }

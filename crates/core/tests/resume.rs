@@ -24,7 +24,7 @@ fn now() -> Time {
 }
 
 fn host() -> Host {
-    Host { machine_id: "m".into(), hostname: "yard".into() }
+    Host::new("m", "yard")
 }
 
 fn id(text: &str) -> SessionId {

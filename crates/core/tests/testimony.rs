@@ -53,7 +53,7 @@ impl Project {
     }
 
     fn recover(&self, policy: &Policy) -> Report {
-        let host = Host { machine_id: "m".into(), hostname: "yard".into() };
+        let host = Host::new("m", "yard");
         let ground = Ground {
             store: &self.store,
             probe: &self.probe,

@@ -15,5 +15,5 @@ pub fn this_host() -> Host {
         .map(|text| text.trim().to_owned())
         .find(|id| !id.is_empty());
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    Host { machine_id: machine_id.unwrap_or_else(|| "none".to_owned()), hostname }
+    Host::new(machine_id.unwrap_or_else(|| "none".to_owned()), hostname)
 }

@@ -173,7 +173,7 @@ async fn list_earlier(store: &dyn Store, site: &Site) -> Result<Vec<Session>, Ra
 /// Refuses to go on for a loop that may still work.
 async fn require_gone(records: &[Session], probe: &dyn ProcessProbe, site: &Site) -> Result<(), RalphError> {
     for record in records.iter().filter(|record| record.status.is_active()) {
-        if record.host != this_host() {
+        if !record.host.is_same(&this_host()) {
             let why = format!("it belongs to the host {}", record.host.hostname);
             return Err(RalphError::CannotTell { session: record.id.clone(), why });
         }

@@ -30,7 +30,7 @@ fn now() -> Time {
 }
 
 fn session(number: usize) -> Session {
-    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    let host = Host::new("m", "h");
     let mut session = Session::new(format!("session{number:03}").parse().unwrap(), host, now());
     session.name = number.is_multiple_of(3).then(|| format!("name{number}"));
     session.ticket = number.is_multiple_of(4).then(|| format!("T-{number}"));

@@ -21,7 +21,7 @@ fn open(path: &Path, access: Access) -> Box<dyn Store> {
 }
 
 fn insert(store: &dyn Store, id: &str) {
-    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    let host = Host::new("m", "h");
     let mut session = Session::new(id.parse().unwrap(), host, "2026-11-16T03:15:00Z".parse().unwrap());
     // Each has a page of its own, near the end of its commit.
     session.tags.insert("note".to_owned(), "x".repeat(2_500));

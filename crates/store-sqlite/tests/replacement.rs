@@ -16,7 +16,7 @@ fn now() -> Time {
 }
 
 fn session(id: &str) -> Session {
-    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    let host = Host::new("m", "h");
     Session::new(id.parse().unwrap(), host, now())
 }
 

@@ -22,7 +22,7 @@ fn open(path: &Path) -> Box<dyn Store> {
 }
 
 fn begin(path: &Path) -> SessionId {
-    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    let host = Host::new("m", "h");
     let mut session = Session::new(SessionId::random(), host, "2026-11-16T03:15:00Z".parse().unwrap());
     session.status = Status::Running;
     let id = session.id.clone();

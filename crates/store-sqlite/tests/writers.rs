@@ -20,7 +20,7 @@ fn open(path: &Path, access: Access) -> Box<dyn Store> {
 }
 
 fn insert(store: &dyn Store, id: &str) {
-    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    let host = Host::new("m", "h");
     let session = Session::new(id.parse().unwrap(), host, "2026-11-16T03:15:00Z".parse().unwrap());
     block_on(store.commit(Batch::new().insert(session))).unwrap();
 }

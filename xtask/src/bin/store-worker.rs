@@ -156,7 +156,7 @@ fn contend(store: &dyn Store, count: usize) -> Result {
 
 /// A record as `run` commits it, its fields as long as they are in life.
 fn running(number: usize) -> Result<Session> {
-    let host = Host { machine_id: "4c2f0d6b8a1e4f0f9d3a7b5c6e8f9a0b".into(), hostname: "bench".into() };
+    let host = Host::new("4c2f0d6b8a1e4f0f9d3a7b5c6e8f9a0b", "bench");
     let noon: Time = "2026-01-01T12:00:00Z".parse()?;
     let created_at = noon.saturating_add(Duration::from_secs(number.try_into()?));
     let mut session = Session::new(SessionId::random(), host, created_at);

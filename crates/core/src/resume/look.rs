@@ -43,7 +43,7 @@ impl Standing {
 impl Sight {
     /// What became of a session whose end is not recorded.
     pub(super) async fn of(&self, session: &Session) -> Standing {
-        if session.host != self.host {
+        if !session.host.is_same(&self.host) {
             return Standing::Unclear(format!("it belongs to the host {}", session.host.hostname));
         }
         let process = self.observed(session.process.as_ref()).await;

@@ -547,7 +547,7 @@ mod tests {
     #[test]
     fn every_field_is_written_even_where_it_is_null() {
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
-        let host = Host { machine_id: "m".into(), hostname: "h".into() };
+        let host = Host::new("m", "h");
         let session = Session::new("abcd1234abcd1234".parse().unwrap(), host, now);
         insta::assert_snapshot!(serde_json::to_string_pretty(&session).unwrap());
     }

@@ -245,7 +245,7 @@ mod tests {
     };
 
     fn session() -> Session {
-        let host = Host { machine_id: "m".to_owned(), hostname: "h".to_owned() };
+        let host = Host::new("m", "h");
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
         let mut session = Session::new("abcd".parse().unwrap(), host, now);
         session.worktree = Some(Worktree {

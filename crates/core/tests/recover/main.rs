@@ -56,7 +56,7 @@ impl Machine {
         let probe = FakeProbe::new();
         let me = probe.start(FakeProcess::new().running(&["sexton", "recover"]));
         let bystander = probe.start(FakeProcess::new().in_directory("/home"));
-        let host = Host { machine_id: "m".into(), hostname: "yard".into() };
+        let host = Host::new("m", "yard");
         let premises = FakePremises::new();
         premises.add_yard("/yard");
         Machine { store: FakeStore::new(), probe, cleaner: FakeCleaner::new(), premises, host, me, bystander }

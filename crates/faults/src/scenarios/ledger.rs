@@ -48,7 +48,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// A session of which nothing is known.
 pub(crate) fn blank(id: &SessionId) -> Session {
-    let host = Host { machine_id: "m".to_owned(), hostname: "h".to_owned() };
+    let host = Host::new("m", "h");
     Session::new(id.clone(), host, Time::from(jiff::Timestamp::now()))
 }
 

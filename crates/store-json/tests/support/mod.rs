@@ -20,7 +20,7 @@ pub fn moment(second: u64) -> Time {
 
 /// A record.
 pub fn session(id: &str, status: Status) -> Session {
-    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    let host = Host::new("m", "h");
     Session { status, ..Session::new(id.parse().unwrap(), host, moment(0)) }
 }
 

@@ -6,7 +6,7 @@ use sexton_core::{Host, Session};
 use super::*;
 
 fn session(id: &str) -> Session {
-    let host = Host { machine_id: "m".to_owned(), hostname: "h".to_owned() };
+    let host = Host::new("m", "h");
     Session::new(id.parse().unwrap(), host, "2026-01-02T03:04:05Z".parse().unwrap())
 }
 

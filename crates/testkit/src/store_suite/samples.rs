@@ -22,7 +22,7 @@ pub(super) fn id(text: &str) -> SessionId {
 
 /// A running session.
 pub(super) fn running(text: &str) -> Session {
-    let host = Host { machine_id: "0123456789abcdef".to_owned(), hostname: "yard".to_owned() };
+    let host = Host::new("0123456789abcdef", "yard");
     let mut session = Session::new(id(text), host, moment(0));
     session.status = Status::Running;
     session

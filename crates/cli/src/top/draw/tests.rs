@@ -25,7 +25,7 @@ struct Sample {
 }
 
 fn row(number: usize, sample: &Sample) -> Row {
-    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    let host = Host::new("m", "h");
     let id: SessionId = format!("{number:04}abcdefghijkl").parse().unwrap();
     let mut session = Session::new(id, host, time(sample.created));
     session.name = Some(sample.name.to_owned()).filter(|name| !name.is_empty());

@@ -6,7 +6,7 @@ use sexton_core::{Host, OsText, Session, Status};
 use super::*;
 
 fn row(name: &str, status: Status) -> Row {
-    let host = Host { machine_id: "m".into(), hostname: "h".into() };
+    let host = Host::new("m", "h");
     let mut session = Session::new(SessionId::random(), host, "2026-01-02T03:04:05Z".parse().unwrap());
     session.name = Some(name.to_owned());
     session.status = status;

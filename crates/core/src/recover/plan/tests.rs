@@ -37,7 +37,7 @@ fn unknown() -> Liveness {
 /// A session that runs in good order: its command, its supervisor and its owner are alive.
 fn running() -> Sighting {
     let id: SessionId = "abcd".parse().unwrap();
-    let host = Host { machine_id: "m".into(), hostname: "yard".into() };
+    let host = Host::new("m", "yard");
     let mut session = Session::new(id, host, now().saturating_sub(DAY));
     session.status = Status::Running;
     session.process = Some(ProcessIdentity::of_pid(100));

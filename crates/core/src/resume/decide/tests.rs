@@ -29,7 +29,7 @@ fn ago(span: Duration) -> Time {
 }
 
 fn session(id: &str) -> Session {
-    let host = Host { machine_id: "m".into(), hostname: "yard".into() };
+    let host = Host::new("m", "yard");
     let mut session = Session::new(id.parse().unwrap(), host, ago(DAY * 3));
     session.status = Status::Running;
     session.revision = 7;

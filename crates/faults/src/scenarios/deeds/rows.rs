@@ -47,7 +47,7 @@ fn first(count: usize) -> BTreeSet<String> {
 /// A session that ended long ago.
 pub(crate) fn finished(number: usize) -> Session {
     let created: Time = format!("2020-01-02T03:{:02}:{:02}Z", number / 60, number % 60).parse().unwrap();
-    let host = Host { machine_id: "m".to_owned(), hostname: "h".to_owned() };
+    let host = Host::new("m", "h");
     let mut session = Session::new(SessionId::random(), host, created);
     session.ticket = Some(format!("T-{number}"));
     session.status = Status::Running;
