@@ -62,8 +62,8 @@ impl MarkFile {
         &self.path
     }
 
-    /// The mark; `None` where there is none, or none that can be read. A mark is a further witness, and
-    /// one that is unreadable proves nothing.
+    /// The mark; `None` where there is none, or none that can be understood. A mark is a further witness, and
+    /// one that says nothing proves nothing; not being able to look is an error.
     pub fn load(&self) -> io::Result<Option<Mark>> {
         if sexton_mutant::is("no_mark") {
             return Ok(None);

@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use sexton_core::session::RecordError;
+use sexton_core::store::Damage;
 use sexton_core::{Session, SessionId, StoreError};
 use sexton_durable::{FileLock, Mark, MarkFile};
 
@@ -148,10 +149,12 @@ impl Journal {
 
     fn read_all(&mut self) -> Result<(), StoreError> {
         // The mark first: it is written after what it speaks of, so what is read later is at least as new.
-        let mark = self.load_mark()?;
+        let mark = self.load_mark();
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Without its word nobody can tell a journal that is gone from one that never was.
+                let mark = mark?;
                 self.seen = None;
                 self.contents = Contents::missing(mark.as_ref());
                 return Ok(());
@@ -159,11 +162,18 @@ impl Journal {
             Err(source) => return Err(io_error("cannot open", &self.path)(source)),
         };
         let (bytes, metadata) = read_from(&file, 0).map_err(io_error("cannot read", &self.path))?;
+        // What is there can be read without it, by somebody who may not read it too; writers insist on it.
+        let (mark, doubt) = match mark {
+            Err(error) if bytes.is_empty() => return Err(error),
+            Err(error) => (None, Some(mark_unreadable(&error))),
+            Ok(mark) => (mark, None),
+        };
         self.contents = Contents::interpret(&bytes, mark.as_ref()).map_err(|_| StoreError::NotAStore {
             path: self.path.clone(),
             backend: crate::NAME,
             why: "no line of it is a line of a journal".to_owned(),
         })?;
+        self.contents.damage.extend(doubt);
         self.seen = Some(Seen {
             file,
             device: metadata.dev(),
@@ -274,6 +284,19 @@ fn read_from(file: &File, start: u64) -> io::Result<(Vec<u8>, Metadata)> {
     }
     bytes.truncate(filled);
     Ok((bytes, metadata))
+}
+
+/// The word about a journal whose end nobody vouches for.
+fn mark_unreadable(error: &StoreError) -> Damage {
+    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    Damage {
+        place: "mark".to_owned(),
+        what: format!(
+            "the mark beside the journal cannot be read ({cause}), so nobody can tell whether its last commits \
+             are all there; it is not written until the mark can be read, or is taken away"
+        ),
+        harmless: true,
+    }
 }
 
 /// Wraps an operating system's error with what was tried on what.

@@ -137,14 +137,34 @@ fn i6_a_link_that_cannot_be_followed_is_an_error_and_stays() {
     assert_eq!(fs::read_dir(link.parent().unwrap()).unwrap().count(), 1, "nothing is made beside it");
 }
 
+/// A journal with the record a, whose mark cannot be read, as on a disk that fails.
+fn without_mark() -> Yard {
+    let yard = Yard::new();
+    insert(yard.writer().as_ref(), "a");
+    fs::remove_file(yard.mark()).unwrap();
+    fs::create_dir(yard.mark()).unwrap();
+    yard
+}
+
+#[test]
+fn i6_a_journal_whose_mark_cannot_be_read_is_read_with_a_word_about_it_and_not_written() {
+    let yard = without_mark();
+    let listing = all(yard.reader().as_ref());
+    assert_eq!(listing.sessions.len(), 1);
+    assert!(matches!(&listing.damage[..], [doubt] if doubt.harmless && doubt.what.contains("mark")));
+    let before = yard.bytes();
+    let batch = Batch::new().insert(session("b", Status::Running));
+    let written = support::open(&yard.path(), sexton_core::store::Access::Write)
+        .and_then(|store| block_on(store.commit(batch)).map(drop));
+    assert!(written.is_err());
+    assert_eq!(yard.bytes(), before);
+}
+
 #[test]
 fn i6_a_mark_that_cannot_be_read_is_no_sign_of_a_fresh_start() {
-    let yard = Yard::new();
-    block_on(yard.writer().commit(Batch::new().insert(session("a", Status::Running)))).unwrap();
+    let yard = without_mark();
+    // Nobody can say now whether there were records.
     fs::remove_file(yard.path()).unwrap();
-    fs::remove_file(yard.mark()).unwrap();
-    // As with a disk that cannot be read: nobody can say whether there were records.
-    fs::create_dir(yard.mark()).unwrap();
     let opened = support::open(&yard.path(), sexton_core::store::Access::Write);
     let written = opened.and_then(|store| {
         block_on(store.commit(Batch::new().insert(session("b", Status::Running)))).map(drop)
