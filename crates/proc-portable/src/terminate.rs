@@ -17,6 +17,7 @@ use sexton_core::{Liveness, ProbeError, ProcessIdentity};
 
 use crate::cookie::load_cookie;
 use crate::look::{Glance, Seen, look_at};
+use crate::sweep::too_many_forks;
 use crate::{PortableProbe, failed};
 
 const QUIET_ROUNDS: u32 = 2;
@@ -88,13 +89,16 @@ struct Ending<'a> {
     policy: &'a EndPolicy,
     begun: Instant,
     targets: Vec<Target>,
+    /// The last round came to the end of the machine.
+    saw_everything: bool,
     standing: Vec<Standing>,
 }
 
 impl<'a> Ending<'a> {
     fn new(probe: &'a PortableProbe, groups: &'a [Group], policy: &'a EndPolicy) -> Ending<'a> {
         let standing = vec![Standing::default(); groups.len()];
-        Ending { probe, groups, policy, begun: Instant::now(), targets: Vec::new(), standing }
+        let (begun, targets) = (Instant::now(), Vec::new());
+        Ending { probe, groups, policy, begun, targets, saw_everything: false, standing }
     }
 
     fn run(mut self) -> io::Result<Vec<Ended>> {
@@ -143,6 +147,7 @@ impl<'a> Ending<'a> {
                 self.meet(number, &sweep.seen[pid], None, due, &mut seen)?;
             }
         }
+        self.saw_everything = sweep.complete;
         for (group, seen) in self.standing.iter_mut().zip(seen) {
             group.quiet_rounds = if seen || !sweep.complete { 0 } else { group.quiet_rounds + 1 };
         }
@@ -285,6 +290,9 @@ impl<'a> Ending<'a> {
             if standing.quiet_rounds < QUIET_ROUNDS && report.survivors.is_empty() {
                 let why = "new processes appeared faster than they could be ended".to_owned();
                 report.survivors.extend(standing.last_seen.map(|identity| Survivor { identity, why }));
+                if !self.saw_everything && report.survivors.is_empty() {
+                    return Err(too_many_forks());
+                }
             }
         }
         Ok(ended)

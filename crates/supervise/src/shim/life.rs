@@ -295,11 +295,12 @@ impl Life {
     fn end(&mut self, reason: EndingReason) {
         let decided = self.recorder.claim_ending(reason);
         self.ending = Some(decided);
-        self.terminate_members();
+        // Who is left is ended once more when the command is gone.
+        let _ = self.terminate_members();
     }
 
-    /// Ends the members. Gives back who could not be ended.
-    fn terminate_members(&self) -> Vec<ProcessIdentity> {
+    /// Ends the members. Gives back who could not be ended; nothing where nobody could look, however often.
+    fn terminate_members(&self) -> Option<Vec<ProcessIdentity>> {
         let group = Group {
             session: self.plan.session.clone(),
             process: Some(self.process.clone()),
@@ -315,48 +316,47 @@ impl Life {
         for _ in 0..PROBE_RETRIES {
             if let Ok(ended) = pollster::block_on(self.probe.terminate(slice::from_ref(&group), &policy)) {
                 let survivors = ended.into_iter().flat_map(|ended| ended.survivors);
-                return survivors.map(|survivor| survivor.identity).collect();
+                return Some(survivors.map(|survivor| survivor.identity).collect());
             }
             // A probe that could not look has ended nobody: the machine is short of something.
             std::thread::sleep(PROBE_PAUSE);
         }
-        Vec::new()
+        None
     }
 
     /// Ends what the command left behind. Whoever loses its parent in here becomes our child, so having
     /// no child proves that nobody is left, without looking at a single process.
     fn end_leftovers(&mut self) {
-        let mut looks_left = PROBE_RETRIES;
-        while looks_left > 0 && self.has_children_or_cannot_tell() {
-            let survivors = self.terminate_members();
-            // Children that are nobody's members here are supervisors of sessions that were started inside.
-            if survivors.is_empty() {
-                break;
-            }
-            // The session has not ended before they have, however long that takes.
-            if !self.wait_until_gone(&survivors) {
-                looks_left -= 1;
-            }
+        let mut blind_looks = 0;
+        while blind_looks < PROBE_RETRIES && self.has_children_or_cannot_tell() {
+            let progress = match self.terminate_members() {
+                // Children that are nobody's members here are supervisors of sessions that were started inside.
+                Some(survivors) if survivors.is_empty() => break,
+                // The session has not ended before they have, however long that takes.
+                Some(survivors) => self.wait_until_gone(&survivors),
+                None => false,
+            };
+            blind_looks = if progress { 0 } else { blind_looks + 1 };
         }
         self.has_children();
     }
 
-    /// Waits for them. Says whether everybody who lives could be watched; where not, a moment has passed, after
-    /// which it is worth looking again.
+    /// Waits for those who can be watched. Says whether any of them, or anybody at all, is gone by that; where nobody
+    /// can tell, a moment has passed, after which it is worth looking again.
     fn wait_until_gone(&self, survivors: &[ProcessIdentity]) -> bool {
-        let (mut watches, mut all_watched) = (Vec::new(), true);
+        let (mut watches, mut all_known) = (Vec::new(), true);
         for survivor in survivors {
             match watch_process(self.probe.as_ref(), survivor) {
                 Watched::Alive(watch) => watches.push(watch),
                 Watched::Gone => {}
-                Watched::Unknown(_) => all_watched = false,
+                Watched::Unknown(_) => all_known = false,
             }
         }
-        if all_watched && wait_for_all(&watches, None).is_ok() {
-            return true;
+        let waited = wait_for_all(&watches, None).is_ok();
+        if watches.is_empty() || !waited {
+            std::thread::sleep(PROBE_PAUSE);
         }
-        std::thread::sleep(PROBE_PAUSE);
-        false
+        waited && (all_known || !watches.is_empty())
     }
 
     /// Elsewhere than on Linux, and for a command that is somebody else's child, having none proves nothing.
