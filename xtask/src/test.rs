@@ -8,14 +8,14 @@ use crate::{Result, tidy, tools, unprivileged};
 
 /// The smallest program one may want, and the one without what is portable. The default, which links
 /// everything, is covered by the workspace as a whole.
+///
+/// A smaller program is looked at together with the workspace around it: for it alone cargo would choose other
+/// features of what it depends on, and compile most of that again. Deliberate defects are in none of these, as they
+/// are in no program that is given to people.
 const FEATURE_SETS: [&str; 2] = [REDUCED, "sexton/store-sqlite,sexton/proc-linux"];
 
 /// The feature set whose tests are run too: no C code, no Linux.
 const REDUCED: &str = "sexton/store-json,sexton/proc-portable";
-
-/// Every other feature of the workspace. A smaller program is looked at together with the workspace around it: for
-/// it alone cargo would choose other features of what it depends on, and compile most of that again.
-const AROUND: &str = "xtask/bench,sexton/mutants,sexton-faults/mutants";
 
 /// Runs every step, and says at the end what each one cost.
 pub(crate) fn run() -> Result {
@@ -48,7 +48,7 @@ fn lint(steps: &mut Steps) -> Result {
     steps.run("lint", everything.args(strict))?;
     for features in FEATURE_SETS {
         let mut some = cargo(["clippy", "--workspace", "--all-targets", "--no-default-features"]);
-        some.args(["--features", features, "--features", AROUND]).args(strict);
+        some.args(["--features", features]).args(strict);
         steps.run(&format!("lint {features}"), &mut some)?;
     }
     Ok(())
@@ -68,9 +68,14 @@ fn test(steps: &mut Steps) -> Result {
     steps.run(&format!("tests {REDUCED}"), &mut reduced)
 }
 
-/// What runs tests. Half of them wait for something at any moment, so there are twice as many as processors.
+/// How many tests run at a time. Half of them wait for something at any moment, so there are twice as many as
+/// processors.
+pub(crate) fn tests_at_once() -> Result<String> {
+    Ok((2 * std::thread::available_parallelism()?.get()).to_string())
+}
+
 fn runner() -> Result<Command> {
-    let at_once = (2 * std::thread::available_parallelism()?.get()).to_string();
+    let at_once = tests_at_once()?;
     Ok(if has_nextest() {
         cargo(["nextest", "run", "--no-fail-fast", "--test-threads", &at_once])
     } else {

@@ -52,7 +52,7 @@ fn kill_recovery_everywhere(store: &'static str) {
     scene.require_nothing_lost();
     let whole = scene.outcome();
     require_changes_nothing(&scene, &["recover"], store);
-    let tried: Vec<_> = calls.iter().step_by(crash_stride(40)).collect();
+    let tried: Vec<_> = calls.iter().step_by(crash_stride(80)).collect();
     let mut killed = 0;
     for call in &tried {
         scene.reset();
@@ -219,7 +219,7 @@ fn i1_a_start_with_a_worktree_killed_at_any_change_is_whole_or_leaves_nothing() 
         let first = yard.json(&["ps"])[0]["id"].as_str().unwrap().to_owned();
         yard.ok(&["stop", "--force", &first]);
         yard.ok(&["worktree", "rm", &first]);
-        let tried: Vec<_> = calls.iter().step_by(crash_stride(40).div_ceil(8)).collect();
+        let tried: Vec<_> = calls.iter().step_by(crash_stride(5)).collect();
         for call in &tried {
             let when = format!("{store}, killed before {} number {}", call.name, call.nth);
             let _ = std::fs::remove_file(&marker);

@@ -114,7 +114,7 @@ fn i7_a_recovery_of_another_tools_project_killed_at_any_change_ends_as_if_it_had
     let whole = scene.outcome();
     assert!(whole["file"]["sessions"].as_array().unwrap().iter().all(|entry| entry["status"] == "orphaned"));
     assert_eq!(whole["yard"], json!(["T-9"]));
-    let tried: Vec<_> = calls.iter().step_by(crash_stride(12)).collect();
+    let tried: Vec<_> = calls.iter().step_by(crash_stride(30)).collect();
     let mut killed = 0;
     for call in &tried {
         scene.reset();
