@@ -68,14 +68,9 @@ fn test(steps: &mut Steps) -> Result {
     steps.run(&format!("tests {REDUCED}"), &mut reduced)
 }
 
-/// How many tests run at a time. Half of them wait for something at any moment, so there are twice as many as
-/// processors.
-pub(crate) fn tests_at_once() -> Result<String> {
-    Ok((2 * std::thread::available_parallelism()?.get()).to_string())
-}
-
+/// What runs tests. Half of them wait for something at any moment, so there are twice as many as processors.
 fn runner() -> Result<Command> {
-    let at_once = tests_at_once()?;
+    let at_once = (2 * std::thread::available_parallelism()?.get()).to_string();
     Ok(if has_nextest() {
         cargo(["nextest", "run", "--no-fail-fast", "--test-threads", &at_once])
     } else {

@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::Result;
-use crate::test::tests_at_once;
 use crate::workspace::{self, Executable};
 
 /// The folders of the packages whose behaviour depends on who runs them.
@@ -92,7 +91,6 @@ fn run_as_nobody(program: &Executable, sexton: &Executable) -> Result {
 
     let mut command = as_nobody(&copy, &home);
     command.env("CARGO_MANIFEST_DIR", &program.package).env("SEXTON_TEST_BINARY", &tested);
-    command.env("RUST_TEST_THREADS", tests_at_once()?);
     let status = command.status()?;
     if !status.success() {
         return Err(format!("{} as uid {NOBODY}: {status}", program.name).into());
