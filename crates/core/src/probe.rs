@@ -261,13 +261,12 @@ impl EndPolicy {
         }
     }
 
-    /// Until when to wait, `elapsed` into it, before something else is done: told the next signal, or
-    /// given up.
-    pub fn next_change(&self, elapsed: Duration) -> Duration {
-        [self.grace / 2, self.grace]
-            .into_iter()
-            .find(|at| *at > elapsed)
-            .unwrap_or(self.grace + self.kill_wait)
+    /// When somebody who was told what is due `elapsed` into it is told something else; never after SIGKILL.
+    ///
+    /// Ask with the moment of which one acted, not with the present one: where acting took longer than the time
+    /// between two signals, the next is due at once.
+    pub fn next_change(&self, elapsed: Duration) -> Option<Duration> {
+        [self.grace / 2, self.grace].into_iter().find(|at| *at > elapsed)
     }
 }
 
@@ -340,7 +339,7 @@ mod tests {
         let told = [0, 49, 50, 99, 100, 130].map(|at| policy.signal_at(ms(at)));
         assert_eq!(told, [2, 2, SIGTERM, SIGTERM, SIGKILL, SIGKILL]);
         let until = [0, 49, 50, 99, 100].map(|at| policy.next_change(ms(at)));
-        assert_eq!(until, [ms(50), ms(50), ms(100), ms(100), ms(130)]);
+        assert_eq!(until, [Some(ms(50)), Some(ms(50)), Some(ms(100)), Some(ms(100)), None]);
     }
 
     #[test]

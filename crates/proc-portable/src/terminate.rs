@@ -91,6 +91,8 @@ struct Ending<'a> {
     targets: Vec<Target>,
     /// The last round came to the end of the machine.
     saw_everything: bool,
+    /// When SIGKILL was first told. A machine that stood still meanwhile gives nobody less time to die.
+    killed_at: Option<Duration>,
     standing: Vec<Standing>,
 }
 
@@ -98,7 +100,7 @@ impl<'a> Ending<'a> {
     fn new(probe: &'a PortableProbe, groups: &'a [Group], policy: &'a EndPolicy) -> Ending<'a> {
         let standing = vec![Standing::default(); groups.len()];
         let (begun, targets) = (Instant::now(), Vec::new());
-        Ending { probe, groups, policy, begun, targets, saw_everything: false, standing }
+        Ending { probe, groups, policy, begun, targets, saw_everything: false, killed_at: None, standing }
     }
 
     fn run(mut self) -> io::Result<Vec<Ended>> {
@@ -113,7 +115,8 @@ impl<'a> Ending<'a> {
             if elapsed >= over_at && is_settled {
                 break;
             }
-            self.wait(self.begun + self.policy.next_change(self.begun.elapsed()).min(over_at))?;
+            let next = self.policy.next_change(elapsed).unwrap_or(over_at);
+            self.wait(self.begun + next.min(over_at))?;
         }
         self.report()
     }
@@ -124,19 +127,23 @@ impl<'a> Ending<'a> {
         let kill_wait = self.policy.kill_wait;
         let mut living = self.targets.iter().filter(|target| !target.has_exited).peekable();
         let is_hopeless = living.peek().is_some() && living.all(|target| target.refused.is_some());
-        self.policy.grace + if is_hopeless { kill_wait.min(REFUSED_WAIT) } else { kill_wait }
+        let killed_at = self.killed_at.unwrap_or(self.policy.grace);
+        killed_at + if is_hopeless { kill_wait.min(REFUSED_WAIT) } else { kill_wait }
     }
 
     /// Looks at everybody once, and tells every member what is due.
     fn play_round(&mut self, elapsed: Duration) -> io::Result<()> {
         let due = self.policy.signal_at(elapsed);
+        if due == SIGKILL {
+            self.killed_at.get_or_insert(elapsed);
+        }
         let mut seen = vec![false; self.groups.len()];
         let mut known = vec![Vec::new(); self.groups.len()];
         for target in self.targets.iter().filter(|target| target.is_member && !target.has_exited) {
             target.groups.iter().for_each(|number| known[*number].push(target.identity.clone()));
         }
         // A look that somebody forks away from must not make the next signal late.
-        let left = self.policy.next_change(elapsed).saturating_sub(elapsed);
+        let left = self.policy.next_change(elapsed).map_or(MOST_LOOK, |at| at.saturating_sub(elapsed));
         let until = self.begun + elapsed + left.clamp(LEAST_LOOK, MOST_LOOK);
         let sweep = self.probe.sweep(self.groups, &known, until)?;
         for (number, roster) in sweep.rosters.iter().enumerate() {

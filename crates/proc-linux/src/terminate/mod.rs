@@ -42,6 +42,7 @@ pub(crate) fn terminate(probe: &LinuxProbe, groups: &[Group], policy: &EndPolicy
         begun: Instant::now(),
         targets: Targets::new(),
         saw_everything: false,
+        killed_at: None,
         standing: groups.iter().map(|_| Standing::default()).collect(),
     };
     loop {
@@ -56,8 +57,8 @@ pub(crate) fn terminate(probe: &LinuxProbe, groups: &[Group], policy: &EndPolicy
         if elapsed >= over_at && is_settled {
             break;
         }
-        let next_change = policy.next_change(ending.begun.elapsed());
-        ending.targets.wait(ending.begun + next_change.min(over_at))?;
+        let next = policy.next_change(elapsed).unwrap_or(over_at);
+        ending.targets.wait(ending.begun + next.min(over_at))?;
     }
     ending.report()
 }
@@ -75,6 +76,8 @@ struct Ending<'a> {
     targets: Targets,
     /// The last round came to the end of the machine.
     saw_everything: bool,
+    /// When SIGKILL was first told. A machine that stood still meanwhile gives nobody less time to die.
+    killed_at: Option<Duration>,
     standing: Vec<Standing>,
 }
 
@@ -96,12 +99,16 @@ impl Ending<'_> {
         let kill_wait = self.policy.kill_wait;
         let is_hopeless =
             self.targets.are_all_refused() && self.standing.iter().all(|group| group.slipped.is_empty());
-        self.policy.grace + if is_hopeless { kill_wait.min(REFUSED_WAIT) } else { kill_wait }
+        let killed_at = self.killed_at.unwrap_or(self.policy.grace);
+        killed_at + if is_hopeless { kill_wait.min(REFUSED_WAIT) } else { kill_wait }
     }
 
     /// Looks at everything once, and tells every member what is due.
     fn play_round(&mut self, elapsed: Duration) -> io::Result<()> {
         let due = self.policy.signal_at(elapsed);
+        if due == SIGKILL {
+            self.killed_at.get_or_insert(elapsed);
+        }
         let swept = self.look(elapsed)?;
         self.tell_all(due)?;
         if due == SIGKILL {
@@ -122,7 +129,7 @@ impl Ending<'_> {
     /// Finds everybody there is.
     fn look(&mut self, elapsed: Duration) -> io::Result<Swept> {
         // A pass that somebody forks away from must not make the next signal late.
-        let left = self.policy.next_change(elapsed).saturating_sub(elapsed);
+        let left = self.policy.next_change(elapsed).map_or(MOST_PASS, |at| at.saturating_sub(elapsed));
         let until = self.begun + elapsed + left.clamp(LEAST_PASS, MOST_PASS);
         let (probe, groups) = (self.probe, self.groups);
         loop {

@@ -15,6 +15,7 @@ pub(super) const THEME: Theme<ProbeSubject> = theme!("ending":
     one_that_ignores_the_first_signal_gets_another_at_half_of_the_grace,
     a_stubborn_process_is_killed_at_the_end_of_the_grace,
     without_a_grace_everyone_is_killed_at_once,
+    a_grace_that_is_over_before_everybody_was_told_ends_all_the_same,
     many_stubborn_processes_share_one_grace,
     i10_daemons_and_those_that_forgot_the_cookie_are_ended,
     i10_a_chain_that_keeps_forking_leaves_no_survivor,
@@ -101,6 +102,16 @@ fn a_stubborn_process_is_killed_at_the_end_of_the_grace(subject: &ProbeSubject) 
     let (ended, took) = end(&scene, &play, &within(SHORT));
     assert_eq!(signals(&ended), [(play.pid(), KILL)]);
     assert!(took >= SHORT, "it had only {took:?}");
+}
+
+fn a_grace_that_is_over_before_everybody_was_told_ends_all_the_same(subject: &ProbeSubject) {
+    let scene = Scene::new(subject);
+    let play = member_ignoring(&scene, &[INT, TERM]);
+    // Shorter than any look at a machine, as any grace is on one that is busy enough.
+    let policy = EndPolicy { kill_wait: AMPLE, ..within(Duration::from_micros(200)) };
+    let (ended, took) = end(&scene, &play, &policy);
+    assert_eq!(signals(&ended), [(play.pid(), KILL)]);
+    assert!(took < AMPLE / 2, "it was killed after {took:?}");
 }
 
 fn without_a_grace_everyone_is_killed_at_once(subject: &ProbeSubject) {
