@@ -43,14 +43,21 @@ struct Built {
 pub(crate) fn run(arguments: &FaultsArguments) -> Result {
     let (targets, scenarios) = fuzz::choose(&arguments.scenarios);
     let with_scenarios = arguments.scenarios.is_empty() || !scenarios.is_empty();
-    // The scenarios wait for disks and processes most of their time: the fuzzers are built then, out of their way.
-    let building = if targets.is_empty() { None } else { Some(fuzz::Build::begin()?) };
-    let attacked = if with_scenarios { run_scenarios(&scenarios, arguments) } else { Ok(()) };
-    let fuzzed = match building {
-        Some(building) => run_fuzzers(&building.finish()?, &targets, arguments),
-        None => Ok(()),
-    };
-    attacked.and(fuzzed)
+    let attack = || if with_scenarios { run_scenarios(&scenarios, arguments) } else { Ok(()) };
+    if targets.is_empty() {
+        return attack();
+    }
+    let building = fuzz::Build::begin()?;
+    if arguments.mutants {
+        return attack().and(run_fuzz_mutants(&building.finish()?, &targets));
+    }
+    // The scenarios wait for disks and processes most of their time: the fuzzers are built and run beside them.
+    let (attacked, fuzzed) = std::thread::scope(|scope| {
+        let fuzzing =
+            scope.spawn(|| fuzz_all(building, &targets, arguments).map_err(|error| error.to_string()));
+        (attack(), fuzzing.join())
+    });
+    attacked.and(report_fuzzing(&fuzzed.map_err(|_| "the fuzzers could not be watched")??, arguments))
 }
 
 fn run_scenarios(scenarios: &[String], arguments: &FaultsArguments) -> Result {
@@ -74,29 +81,37 @@ fn run_scenarios(scenarios: &[String], arguments: &FaultsArguments) -> Result {
     if status.success() { Ok(()) } else { Err("a promise is broken".into()) }
 }
 
-fn run_fuzzers(
-    fuzzers: &fuzz::Fuzzers,
+fn run_fuzz_mutants(fuzzers: &fuzz::Fuzzers, targets: &[&'static fuzz::Target]) -> Result {
+    let mut survivors = Vec::new();
+    for target in targets {
+        let noticed = fuzzers.notices_mutant(target)?;
+        say_mutant(target.name, target.mutant, noticed);
+        survivors.extend((!noticed).then(|| target.mutant.to_owned()));
+    }
+    require_none(&survivors)
+}
+
+fn fuzz_all(
+    building: fuzz::Build,
     targets: &[&'static fuzz::Target],
     arguments: &FaultsArguments,
-) -> Result {
-    if arguments.mutants {
-        let mut survivors = Vec::new();
-        for target in targets {
-            let noticed = fuzzers.notices_mutant(target)?;
-            say_mutant(target.name, target.mutant, noticed);
-            survivors.extend((!noticed).then(|| target.mutant.to_owned()));
-        }
-        return require_none(&survivors);
-    }
-    let minutes = arguments.fuzz_minutes.unwrap_or(if arguments.quick { 1 } else { 5 });
-    let outcomes = fuzzers.run(targets, 60 * minutes, arguments.seed)?;
-    print!("{}", fuzz::table(&outcomes));
+) -> Result<Vec<fuzz::Outcome>> {
+    building.finish()?.run(targets, 60 * fuzz_minutes(arguments), arguments.seed)
+}
+
+/// How long each target runs.
+fn fuzz_minutes(arguments: &FaultsArguments) -> u64 {
+    arguments.fuzz_minutes.unwrap_or(if arguments.quick { 1 } else { 5 })
+}
+
+fn report_fuzzing(outcomes: &[fuzz::Outcome], arguments: &FaultsArguments) -> Result {
+    print!("{}", fuzz::table(outcomes));
     if arguments.write {
-        let machine = machine::describe(&std::env::temp_dir())?;
-        let figures = format!("{machine} {minutes} minutes each.\n\n{}", fuzz::page(&outcomes));
+        let (machine, minutes) = (machine::describe(&std::env::temp_dir())?, fuzz_minutes(arguments));
+        let figures = format!("{machine} {minutes} minutes each.\n\n{}", fuzz::page(outcomes));
         replace_part("<!-- fuzzing begin -->", "<!-- fuzzing end -->", &figures)?;
     }
-    if fuzz::is_clean(&outcomes) { Ok(()) } else { Err("hostile bytes did harm".into()) }
+    if fuzz::is_clean(outcomes) { Ok(()) } else { Err("hostile bytes did harm".into()) }
 }
 
 fn say_mutant(name: &str, mutant: &str, noticed: bool) {
