@@ -1,14 +1,26 @@
 //! A row of steps: each announced, timed, and the first that fails ends the row with what to run again.
+//!
+//! Beside its time stands what it used of the processors: a step that used little only waited, and something else
+//! could have been done meanwhile.
 
 use std::ffi::OsStr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Result;
+use crate::bench::processes::processor_time_of_children;
 
 /// The steps taken so far.
 pub(crate) struct Steps {
-    done: Vec<(String, Duration)>,
+    done: Vec<Step>,
+}
+
+/// One of them.
+struct Step {
+    title: String,
+    took: Duration,
+    /// What all that it started has used of the processors.
+    used: Duration,
 }
 
 impl Steps {
@@ -29,10 +41,13 @@ impl Steps {
     /// Does `action`, which `again` would repeat.
     pub(crate) fn call(&mut self, title: &str, again: &str, action: impl FnOnce() -> Result) -> Result {
         eprintln!("\n== {title}\n   {again}");
-        let began = Instant::now();
+        // Where the kernel does not say, nothing is known, and nothing is shown.
+        let used_so_far = || processor_time_of_children().unwrap_or_default();
+        let (began, used_before) = (Instant::now(), used_so_far());
         let outcome = action();
         let took = began.elapsed();
-        self.done.push((title.to_owned(), took));
+        let used = used_so_far().saturating_sub(used_before);
+        self.done.push(Step { title: title.to_owned(), took, used });
         match outcome {
             Ok(()) => {
                 eprintln!("-- {title}: {:.1} s", took.as_secs_f64());
@@ -46,13 +61,19 @@ impl Steps {
         }
     }
 
-    /// Every step with its seconds, and their sum.
+    /// Every step with its seconds and those of the processors, and their sums.
     pub(crate) fn summary(&self) -> String {
-        let width = self.done.iter().map(|(title, _)| title.chars().count()).max().unwrap_or(0).max(5);
-        let line = |title: &str, took: Duration| format!("{title:width$}  {:7.1} s\n", took.as_secs_f64());
-        let total = self.done.iter().map(|(_, took)| *took).sum();
-        let mut text: String = self.done.iter().map(|(title, took)| line(title, *took)).collect();
-        text.push_str(&line("total", total));
+        let width = self.done.iter().map(|step| step.title.chars().count()).max().unwrap_or(0).max(5);
+        let line = |title: &str, took: Duration, used: Duration| {
+            let used = match used.as_secs_f64() {
+                0.0 => String::new(),
+                used => format!("  {used:7.1} s of processors"),
+            };
+            format!("{title:width$}  {:7.1} s{used}\n", took.as_secs_f64())
+        };
+        let mut text: String = self.done.iter().map(|step| line(&step.title, step.took, step.used)).collect();
+        let took = self.done.iter().map(|step| step.took).sum();
+        text.push_str(&line("total", took, self.done.iter().map(|step| step.used).sum()));
         text
     }
 }
@@ -103,9 +124,30 @@ mod tests {
 
     #[test]
     fn the_summary_names_every_step_and_the_sum() {
-        let seconds = |n| Duration::from_secs(n);
-        let steps = Steps { done: vec![("format".into(), seconds(1)), ("lint".into(), seconds(20))] };
-        let summary = steps.summary();
-        assert_eq!(summary, "format      1.0 s\nlint       20.0 s\ntotal      21.0 s\n");
+        let step = |title: &str, took, used| Step {
+            title: title.into(),
+            took: Duration::from_secs(took),
+            used: Duration::from_secs(used),
+        };
+        let steps = Steps { done: vec![step("format", 1, 0), step("lint", 20, 38)] };
+        let lines = [
+            "format      1.0 s\n",
+            "lint       20.0 s     38.0 s of processors\n",
+            "total      21.0 s     38.0 s of processors\n",
+        ];
+        assert_eq!(steps.summary(), lines.concat());
+    }
+
+    #[test]
+    fn what_a_step_used_is_not_what_it_waited() {
+        let mut steps = Steps::new();
+        let mut idle = Command::new("sleep");
+        steps.run("idle", idle.arg("0.3")).unwrap();
+        let mut busy = Command::new("sh");
+        busy.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]);
+        steps.run("busy", &mut busy).unwrap();
+        let [idle, busy] = steps.done.try_into().ok().unwrap();
+        assert!(idle.took > idle.used * 2, "{:?} of {:?}", idle.used, idle.took);
+        assert!(busy.used > idle.used, "{:?} {:?}", busy.used, idle.used);
     }
 }

@@ -7,7 +7,7 @@
 pub(crate) mod machine;
 mod measure;
 mod peers;
-mod processes;
+pub(crate) mod processes;
 mod pueue;
 mod recover;
 pub(crate) mod report;

@@ -131,7 +131,7 @@ pub(super) fn activity(pid: i32) -> Result<(u32, Duration)> {
 
 /// What all children that were reaped so far have used, with theirs. The kernel counts in nanoseconds and
 /// shows hundredths of seconds: right on average, over many rounds.
-pub(super) fn processor_time_of_children() -> Result<Duration> {
+pub(crate) fn processor_time_of_children() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     Ok(ticks(&stat, 13).ok_or("/proc/self/stat cannot be read")?)
 }
