@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::loops::{AGENT, Loops, driven, ended};
+use support::strace::trace_alone;
 use support::{Bystander, Ran, Yard, eventually, kill_9, program, stores};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -166,6 +167,30 @@ fn a_hook_outside_of_any_session_is_silent_and_makes_nothing() {
         assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
     }
     assert!(!yard.state_dir().exists(), "a state directory was made");
+}
+
+#[test]
+fn a_hook_outside_of_any_session_does_not_even_open_the_store() {
+    let yard = Yard::new();
+    yard.ok(&["run", "--", "true"]);
+    let hook = ["resume", "--hook", "codex", r#"{"session_id":"conversation-1"}"#];
+    let opened = |arguments: &[&str]| {
+        trace_alone(&yard, arguments).into_iter().filter(|line| line.contains("/sessions.")).count()
+    };
+    assert!(opened(&["ps"]) > 0, "the trace does not show what is opened");
+    assert_eq!(opened(&hook), 0);
+}
+
+#[cfg(feature = "store-omx")]
+#[test]
+fn a_hook_asks_the_files_of_a_tool_that_name_its_session() {
+    let yard = Yard::new();
+    let hook = ["resume", "--hook", "codex", r#"{"session_id":"conversation-1"}"#];
+    let (omx, theirs) = (yard.path().join("omx"), format!("omx:{}", yard.path().join("omx").display()));
+    std::fs::create_dir_all(omx.join("sessions/one")).unwrap();
+    std::fs::write(omx.join("session.json"), r#"{"session_id":"one"}"#).unwrap();
+    let asked = yard.json(&[&["--store", &theirs, "--json"], hook.as_slice()].concat());
+    assert_eq!(asked["reason"], "no_matching_prior_ralph");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::resume::Dialect;
 use crate::store::{Access, Durability};
 use crate::worktree::WorktreeOptions;
 use crate::{ProbeError, ProcessProbe, Store, StoreError, WorktreeCleaner, WorktreeError};
@@ -18,6 +19,8 @@ pub struct StorePlugin {
     pub name: &'static str,
     /// One line for `sexton backends`.
     pub summary: &'static str,
+    /// How its stores speak of loops, known before one is opened: that of [`Store::dialect`].
+    pub dialect: &'static Dialect,
     /// Opens the store at a path.
     pub open: fn(&StoreOptions) -> Result<Box<dyn Store>, StoreError>,
 }
@@ -213,8 +216,10 @@ mod tests {
         Err(StoreError::ReadOnly { path: options.path.clone() })
     }
 
-    static ONE: StorePlugin = StorePlugin { name: "one", summary: "", open: refuse };
-    static TWO: StorePlugin = StorePlugin { name: "two", summary: "", open: refuse };
+    static ONE: StorePlugin =
+        StorePlugin { name: "one", summary: "", dialect: &Dialect::SEXTON, open: refuse };
+    static TWO: StorePlugin =
+        StorePlugin { name: "two", summary: "", dialect: &Dialect::SEXTON, open: refuse };
 
     fn registry() -> Registry {
         Registry { stores: vec![&ONE, &TWO], probes: Vec::new(), worktrees: Vec::new() }

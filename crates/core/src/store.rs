@@ -95,7 +95,8 @@ pub trait Store: Send + Sync {
     }
 
     /// The session that the store itself calls the current one. Asked only where neither an argument nor a
-    /// variable of the [`Dialect`] names one; Sexton's own stores know of none.
+    /// variable of the [`Dialect`] names one, and where the dialect says that there may be one; Sexton's own
+    /// stores know of none.
     async fn current_session(&self) -> Result<Option<SessionId>, StoreError> {
         Ok(None)
     }

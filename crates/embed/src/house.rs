@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sexton_core::config::{Config, Layers};
 use sexton_core::plugin::{Registry, StoreOptions, StorePlugin};
+use sexton_core::resume::Dialect;
 use sexton_core::store::{Access, Durability, StoreInfo};
 use sexton_core::worktree::WorktreeOptions;
 use sexton_core::{OsText, ProcessProbe, Session, Store, StoreError, WorktreeCleaner};
@@ -73,6 +74,12 @@ impl House {
     /// Opens the configured store, damaged or not.
     pub fn open_store_as_it_is(&self, access: Access) -> Result<Box<dyn Store>, HouseError> {
         self.open_url(&self.config.store_url.value.0, access)
+    }
+
+    /// How the configured store speaks of loops, without opening it.
+    pub fn dialect(&self) -> Result<&'static Dialect, HouseError> {
+        let (plugin, _) = self.registry.require_store(&self.config.store_url.value.0)?;
+        Ok(plugin.dialect)
     }
 
     /// Opens the store that `url` names.

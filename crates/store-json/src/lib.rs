@@ -50,13 +50,14 @@ mod summary;
 mod writer;
 
 use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};
+use sexton_core::resume::Dialect;
 use sexton_core::{Store, StoreError};
 
 /// The scheme of the store's URLs.
 const NAME: &str = "json";
 
 inventory::submit! {
-    StorePlugin { name: NAME, summary: "one append-only JSON Lines journal, readable with less and jq", open }
+    StorePlugin { name: NAME, summary: "one append-only JSON Lines journal, readable with less and jq", dialect: &Dialect::SEXTON, open }
 }
 
 /// Opens the journal at `options.path`.

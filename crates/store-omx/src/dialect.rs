@@ -7,6 +7,7 @@ use crate::words;
 /// Theirs.
 pub(crate) static DIALECT: Dialect = Dialect {
     session_variables: &["OMX_SESSION_ID", "CODEX_SESSION_ID", "SESSION_ID"],
+    names_current: true,
     stale_variables: &["OMX_RALPH_ACTIVE_STATE_STALE_MS", "OMX_RALPH_RESUME_STALE_MS"],
     owner_key: Some("owner_omx_session_id"),
     pane_time: words::PANE_SET_AT,

@@ -70,7 +70,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 };
 
 inventory::submit! {
-    StorePlugin { name: NAME, summary: "the loops of an oh-my-codex state directory, in place", open }
+    StorePlugin { name: NAME, summary: "the loops of an oh-my-codex state directory, in place", dialect: &dialect::DIALECT, open }
 }
 
 /// Opens the state directory at `options.path`.

@@ -38,6 +38,7 @@ mod wal;
 mod write;
 
 use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};
+use sexton_core::resume::Dialect;
 use sexton_core::{Store, StoreError};
 
 /// The scheme of this backend.
@@ -49,5 +50,5 @@ pub fn open(options: &StoreOptions) -> Result<Box<dyn Store>, StoreError> {
 }
 
 inventory::submit! {
-    StorePlugin { name: NAME, summary: "one SQLite database (the default)", open }
+    StorePlugin { name: NAME, summary: "one SQLite database (the default)", dialect: &Dialect::SEXTON, open }
 }

@@ -47,6 +47,7 @@ mod store;
 mod writer;
 
 use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};
+use sexton_core::resume::Dialect;
 use sexton_core::{Store, StoreError};
 
 pub use capabilities::CAPABILITIES;
@@ -55,7 +56,7 @@ pub use capabilities::CAPABILITIES;
 const NAME: &str = "tf";
 
 inventory::submit! {
-    StorePlugin { name: NAME, summary: "a pi-ticketflow dispatch-sessions.json, in place", open }
+    StorePlugin { name: NAME, summary: "a pi-ticketflow dispatch-sessions.json, in place", dialect: &Dialect::SEXTON, open }
 }
 
 /// Opens the file at `options.path`.

@@ -129,10 +129,15 @@ enum Place {
     In(Box<dyn Store>, Option<SessionId>),
 }
 
-/// Opens the store, and finds the current session in it. Where nothing names one, nothing is made either:
-/// a hook fires in agents that Sexton knows nothing of, too.
+/// Opens the store, and finds the current session in it. Where nothing names one, nothing is made either, and
+/// where nothing could, nothing is even opened: a hook fires in agents that Sexton knows nothing of, at every turn.
 async fn open(args: &ResumeArgs, context: &Context<'_>) -> Result<Place, Failure> {
     if args.session.is_none() && std::env::var_os(COOKIE).is_none() {
+        let dialect = context.dialect()?;
+        let named = dialect.session_variables.iter().any(|name| variable(name).is_some());
+        if !named && !dialect.names_current {
+            return Ok(Place::Nowhere(dialect));
+        }
         require_safe(context.state_dir())?;
         let store = context.open_store_as_it_is(Access::Read)?;
         if find_current(store.as_ref(), variable).await?.is_none() {

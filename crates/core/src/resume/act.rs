@@ -95,7 +95,7 @@ pub async fn find_current(
             Err(error) => return Err(error),
         }
     }
-    store.current_session().await
+    if store.dialect().names_current { store.current_session().await } else { Ok(None) }
 }
 
 /// Takes over the loop that this agent left in an earlier session, where there is exactly one, and brings

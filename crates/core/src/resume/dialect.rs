@@ -9,6 +9,8 @@ pub struct Dialect {
     /// The variables that may name the current session. The first counts whose value is an id of which the
     /// store has a record, damaged or not.
     pub session_variables: &'static [&'static str],
+    /// Whether the store itself may know of a current session that no variable names.
+    pub names_current: bool,
     /// The variables that may say, in milliseconds, after how long an active loop is stale; the first that
     /// is a positive number counts.
     pub stale_variables: &'static [&'static str],
@@ -77,6 +79,7 @@ impl Dialect {
     /// Sexton's own.
     pub const SEXTON: Dialect = Dialect {
         session_variables: &[COOKIE],
+        names_current: false,
         stale_variables: &[],
         owner_key: None,
         pane_time: "pane_set_at",

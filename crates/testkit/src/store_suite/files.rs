@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use sexton_core::plugin::Registry;
 use sexton_core::store::{Access, Durability};
 use sexton_core::{Batch, Query, StoreError};
 
@@ -11,6 +12,7 @@ use super::site::{Site, open_at};
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<Subject> = theme!("files":
+    a_plugin_says_before_it_is_opened_how_its_stores_speak,
     opening_for_reading_creates_nothing,
     reading_changes_no_byte,
     an_empty_batch_changes_no_byte,
@@ -20,6 +22,19 @@ pub(super) const THEME: Theme<Subject> = theme!("files":
     i6_a_file_of_another_kind_is_refused_and_left_alone,
     a_store_without_its_directory_is_an_error_that_names_it,
 );
+
+fn a_plugin_says_before_it_is_opened_how_its_stores_speak(subject: &Subject) {
+    let site = Site::with(subject, [completed("a")]);
+    let store = site.reader();
+    let linked = Registry::linked().expect("every name is there once");
+    let backend = store.0.describe().backend;
+    let plugin = linked.stores.iter().find(|plugin| plugin.name == backend).expect("it is linked in");
+    assert_eq!(plugin.dialect, store.0.dialect());
+    if !plugin.dialect.names_current {
+        let current = pollster::block_on(store.0.current_session()).expect("it can be asked");
+        assert_eq!(current, None);
+    }
+}
 
 fn opening_for_reading_creates_nothing(subject: &Subject) {
     let site = Site::new(subject);
