@@ -245,8 +245,13 @@ impl Drop for Bystander {
 
 /// Whether a process with this pid exists and is not a zombie.
 pub fn is_running(pid: u64) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    state_of(pid).is_some_and(|state| state != 'Z')
+}
+
+/// The letter that the kernel has for what a process does; none where it is gone.
+pub fn state_of(pid: u64) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
 }
 
 /// The processes that carry this session's cookie.

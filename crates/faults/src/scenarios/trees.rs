@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use sexton_field::{Yard, eventually, is_running, kill_9, processes_with};
+use sexton_field::{Yard, eventually, is_running, kill_9, processes_with, state_of};
 
 use crate::bystanders::Bystanders;
 use crate::campaign::{Scenario, Trials};
@@ -20,7 +20,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         ("fsfreeze", "util-linux"),
         ("perl", "perl-base"),
     ],
-    beside: false,
+    minutes: 2,
     run,
 };
 
@@ -150,6 +150,8 @@ fn end_sleeping() -> u64 {
     let file = disk.path().join("file");
     let script = format!("dd if=/dev/zero of={} bs=4k count=1 & wait_here", file.display());
     let id = start(&yard, &mark, &script);
+    let sleeps = |pid: &u64| state_of(*pid) == Some('D');
+    eventually("a member sleeps in the kernel", || processes_with(&mark).iter().any(sleeps));
     let mut stop = yard.command(&["stop", "--force", &id]);
     let stopped = stop.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
     let said = String::from_utf8_lossy(&stopped.stderr).into_owned();
