@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ pub(crate) struct Scenario {
     pub(crate) mutants: &'static [&'static str],
     /// The programs that it needs, and the Debian package of each.
     pub(crate) tools: &'static [(&'static str, &'static str)],
-    /// Whether all that it needs is a processor: then it is carried out beside the others, which mostly wait.
-    pub(crate) beside: bool,
+    /// About how long it takes in a full campaign.
+    pub(crate) minutes: u32,
     /// Carries it out.
     pub(crate) run: fn(&mut Trials),
 }
@@ -150,17 +151,26 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    /// Carries out these scenarios, one after another; some beside the others.
+    /// Carries out these scenarios, as many at a time as there are processors: each works in yards of its own, and
+    /// holds what it traces to one of them.
     pub(crate) fn run(scenarios: &[&'static Scenario], plan: Plan) -> Campaign {
         std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string().replace('\n', " "))));
-        let (beside, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.beside);
-        let outcomes = std::thread::scope(|scope| {
-            let beside = scope.spawn(move || attack_all(&beside, plan));
-            let mut outcomes = attack_all(&others, plan);
-            outcomes.extend(beside.join().unwrap());
-            outcomes
+        // What takes longest begins first, so that no processor waits for it at the end.
+        let mut by_length: Vec<_> = scenarios.iter().copied().enumerate().collect();
+        by_length.sort_by_key(|(_, scenario)| std::cmp::Reverse(scenario.minutes));
+        let waiting = Mutex::new(by_length.into_iter());
+        let attack_next = || {
+            let next = waiting.lock().unwrap().next();
+            next.map(|(place, scenario)| (place, attack(scenario, plan)))
+        };
+        let lanes = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut outcomes: Vec<(usize, Outcome)> = std::thread::scope(|scope| {
+            let lane = || std::iter::from_fn(attack_next).collect::<Vec<_>>();
+            let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+            lanes.into_iter().flat_map(|lane| lane.join().unwrap()).collect()
         });
-        Campaign { outcomes }
+        outcomes.sort_by_key(|(place, _)| *place);
+        Campaign { outcomes: outcomes.into_iter().map(|(_, outcome)| outcome).collect() }
     }
 
     /// Whether every promise held, and every scenario really attacked.
@@ -203,10 +213,6 @@ impl Campaign {
         });
         outcomes.collect()
     }
-}
-
-fn attack_all(scenarios: &[&&'static Scenario], plan: Plan) -> Vec<Outcome> {
-    scenarios.iter().map(|scenario| attack(scenario, plan)).collect()
 }
 
 fn attack(scenario: &'static Scenario, plan: Plan) -> Outcome {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Ran, Yard};
 
@@ -81,7 +82,7 @@ fn traced(yard: &Yard, options: &[&str], output: &Path, expressions: &[&str], ar
     let mut command = Command::new("taskset");
     yard.enclose(&mut command);
     // Of what strace says besides, only who was killed is of interest.
-    command.args(["--cpu-list", &first_processor(), "strace", "--quiet=attach,personality,thread-execve"]);
+    command.args(["--cpu-list", &one_processor(), "strace", "--quiet=attach,personality,thread-execve"]);
     command.args(["-y", "-s", "64", "-o"]);
     command.arg(output).args(options);
     for expression in expressions {
@@ -111,11 +112,29 @@ impl Family {
     }
 }
 
-/// A processor that this test may use.
-fn first_processor() -> String {
+/// A processor that this test may use: always the same for one thread, and another for the next, so that tests that
+/// run at once do not all wait for one.
+fn one_processor() -> String {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    }
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-    allowed.trim().split(['-', ',']).next().unwrap().to_owned()
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let allowed = processors_in(list.trim());
+    // Where each test is a process of its own, their numbers tell them apart.
+    let number = THREAD.with(|thread| thread + std::process::id() as usize);
+    allowed[number % allowed.len()].to_string()
+}
+
+/// The numbers that a list such as `0-2,7` names.
+fn processors_in(list: &str) -> Vec<usize> {
+    let number = |text: &str| text.parse().expect("a processor's number");
+    let range = |part: &str| match part.split_once('-') {
+        Some((first, last)) => number(first)..=number(last),
+        None => number(part)..=number(part),
+    };
+    list.split(',').flat_map(range).collect()
 }
 
 /// Runs the binary and gives back the lines of the trace: all mutating calls, and every `openat`.
@@ -308,4 +327,23 @@ pub fn signals_in(trace: &[String]) -> Vec<&str> {
             sends.iter().any(|send| call.starts_with(send)) && call.contains("SIG")
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_run_at_once_use_all_processors_and_each_its_own() {
+        assert_eq!(processors_in("0"), [0]);
+        assert_eq!(processors_in("0-2,7"), [0, 1, 2, 7]);
+        let mine = one_processor();
+        assert_eq!(one_processor(), mine);
+        let all = processors_in(
+            &std::thread::available_parallelism().map(|n| format!("0-{}", n.get() - 1)).unwrap(),
+        );
+        let others: std::collections::BTreeSet<String> =
+            (0..all.len()).map(|_| std::thread::spawn(one_processor).join().unwrap()).collect();
+        assert_eq!(others.len(), all.len());
+    }
 }

@@ -21,7 +21,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "stores of 50 records, and SQLite's log, cut off at every byte and with every byte flipped",
     mutants: &["no_checksum", "no_mark", "reset_damaged"],
     tools: &[],
-    beside: true,
+    minutes: 14,
     run,
 };
 

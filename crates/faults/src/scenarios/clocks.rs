@@ -14,7 +14,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "clocks 400 days ahead and behind: nothing that runs is ended, forgotten or removed",
     mutants: &["prune_running", "stale_is_dead"],
     tools: &[("faketime", "faketime"), ("git", "git")],
-    beside: false,
+    minutes: 1,
     run,
 };
 

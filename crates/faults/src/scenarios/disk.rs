@@ -12,7 +12,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "full disks, by bytes and by files; a disk whose sync really fails",
     mutants: &["ignore_sync_errors"],
     tools: &[("mkfs.ext4", "e2fsprogs"), ("mount", "mount")],
-    beside: false,
+    minutes: 1,
     run,
 };
 

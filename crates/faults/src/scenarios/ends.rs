@@ -18,7 +18,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "a supervisor killed, or with calls failing, at every call of its session's end",
     mutants: &["no_exit_file", "wrong_exit"],
     tools: &[("strace", "strace")],
-    beside: false,
+    minutes: 2,
     run,
 };
 

@@ -13,7 +13,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "EIO, ENOSPC, EMFILE and ENOMEM from every system call of every deed",
     mutants: &["ignore_sync_errors", "ignore_write_errors"],
     tools: &[("strace", "strace"), ("taskset", "util-linux"), ("git", "git")],
-    beside: false,
+    minutes: 20,
     run,
 };
 

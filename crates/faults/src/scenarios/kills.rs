@@ -11,7 +11,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "SIGKILL at every change of every deed, and at some change of the run after that",
     mutants: &["no_rescue", "write_in_place"],
     tools: &[("strace", "strace"), ("taskset", "util-linux"), ("git", "git")],
-    beside: false,
+    minutes: 10,
     run,
 };
 

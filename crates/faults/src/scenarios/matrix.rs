@@ -18,7 +18,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "every state that a worktree can be in, recovered under SIGKILL and restored",
     mutants: &["no_untracked", "no_index", "no_nested_check"],
     tools: &[("strace", "strace"), ("taskset", "util-linux"), ("git", "git")],
-    beside: false,
+    minutes: 2,
     run,
 };
 

@@ -23,7 +23,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         ("git", "git"),
         ("strace", "strace"),
     ],
-    beside: false,
+    minutes: 2,
     run,
 };
 

@@ -17,7 +17,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "SIGKILL at every change of a start and of a stop, and every call of theirs failing",
     mutants: &["gate_before_record", "no_ending_claim"],
     tools: &[("strace", "strace"), ("taskset", "util-linux")],
-    beside: false,
+    minutes: 3,
     run,
 };
 

@@ -17,7 +17,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "16 writers, killed and stopped at random or with the lock, their history checked against a model",
     mutants: &["no_lock", "no_revision_check"],
     tools: &[("strace", "strace")],
-    beside: false,
+    minutes: 1,
     run,
 };
 

@@ -20,7 +20,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     what: "mounts and processes inside worktrees, symbolic links in their place, swapped while they go",
     mutants: &["no_occupants_check", "no_mount_check", "follow_links"],
     tools: &[("mount", "mount"), ("git", "git")],
-    beside: false,
+    minutes: 1,
     run,
 };
 

@@ -22,7 +22,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
            and namespaces",
     mutants: &["no_identity_check", "signal_by_pid", "no_namespace_check", "no_boot_check"],
     tools: &[("unshare", "util-linux"), ("strace", "strace")],
-    beside: false,
+    minutes: 3,
     run,
 };
 
