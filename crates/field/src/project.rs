@@ -25,6 +25,7 @@ impl Project {
         let yard = Yard::new().with_settings("store.durability = \"process\"\nstop.grace = \"300ms\"\n");
         let repository = Repository::in_work_dir(&yard);
         std::fs::create_dir_all(yard.work_dir().join(".tf/ralph/worktrees")).unwrap();
+        std::fs::create_dir(yard.work_dir().join(".git/info")).unwrap();
         std::fs::write(yard.work_dir().join(".git/info/exclude"), ".tf\n").unwrap();
         let agent = yard.path().join("pi");
         // The shell stays, as the program that the dispatcher started, and has a child of its own.

@@ -29,7 +29,8 @@ impl Repository {
     pub fn at(yard: &Yard, path: &Path) -> Repository {
         let repository = Repository { path: path.to_owned(), home: yard.path().to_owned() };
         std::fs::create_dir_all(path.join("folder")).unwrap();
-        repository.git(&["init", "--quiet", "--initial-branch=main"]);
+        // Without the examples of hooks that git would put in: they are most of the files that a scene is copied with.
+        repository.git(&["init", "--quiet", "--initial-branch=main", "--template="]);
         for (name, value) in [("user.name", "A Tester"), ("user.email", "tester@example.org")] {
             repository.git(&["config", name, value]);
         }

@@ -25,29 +25,32 @@ pub(super) fn prepare(yard: &Yard) -> Vec<String> {
         sexton_field::eventually("the work is done", || ready.exists());
         end_behind_its_back(yard, &id);
     }
-    let users = tree_of_the_user(yard);
+    let users = tree_of_the_user(&records(yard));
     repository.git(&["worktree", "add", "--quiet", "--detach", users.to_str().unwrap()]);
     std::fs::write(users.join("unsaved"), "mine\n").unwrap();
     words(&["recover"])
 }
 
-fn orphan(yard: &Yard, number: usize) -> Value {
-    yard.record(&format!("orphan-{number}"))
+/// The record of an orphan among all. One listing is enough for whoever asks for each of them.
+fn orphan(records: &Value, number: usize) -> &Value {
+    let name = format!("orphan-{number}");
+    let found = records.as_array().unwrap().iter().find(|record| record["name"] == name.as_str());
+    found.unwrap_or_else(|| panic!("{name} has no record: {records}"))
 }
 
 /// A worktree that the user made among those of sessions.
-fn tree_of_the_user(yard: &Yard) -> PathBuf {
-    let root = PathBuf::from(orphan(yard, 0)["worktree"]["root"].as_str().unwrap());
+fn tree_of_the_user(records: &Value) -> PathBuf {
+    let root = PathBuf::from(orphan(records, 0)["worktree"]["root"].as_str().unwrap());
     root.join("tree-of-the-user")
 }
 
 /// The work of every orphan is in its rescue, its worktree is gone, its record says so; and the user's own
 /// worktree is as it was.
 pub(super) fn outcome(yard: &Yard) -> Value {
-    let repository = Repository::of_work_dir(yard);
-    require_saved_or_there(yard);
+    let (repository, records) = (Repository::of_work_dir(yard), records(yard));
+    require_work(&repository, &records);
     for number in 0..ORPHANS {
-        let record = orphan(yard, number);
+        let record = orphan(&records, number);
         assert_eq!(record["status"], "orphaned", "{record}");
         assert_eq!(record["recovery"]["worktree"], "removed", "{record}");
         let tree = record["worktree"]["path"].as_str().unwrap();
@@ -56,14 +59,17 @@ pub(super) fn outcome(yard: &Yard) -> Value {
     let trees = repository.git(&["for-each-ref", "--format=%(refname) %(tree)"]);
     let worktrees = repository.worktrees();
     assert_eq!(worktrees.len(), 2, "the repository and the user's worktree: {worktrees:?}");
-    json!({"records": records(yard), "trees": trees})
+    json!({"records": records, "trees": trees})
 }
 
 /// The work of each orphan is where it was or in its rescue, whole; and the user's worktree is as it was.
 pub(crate) fn require_saved_or_there(yard: &Yard) {
-    let repository = Repository::of_work_dir(yard);
+    require_work(&Repository::of_work_dir(yard), &records(yard));
+}
+
+fn require_work(repository: &Repository, records: &Value) {
     for number in 0..ORPHANS {
-        let record = orphan(yard, number);
+        let record = orphan(records, number);
         let tree = PathBuf::from(record["worktree"]["path"].as_str().unwrap());
         let (new, tracked) = (format!("{number}\n"), "as committed\nmore\n");
         let is_whole = |tree: &PathBuf| {
@@ -79,7 +85,7 @@ pub(crate) fn require_saved_or_there(yard: &Yard) {
         let rescued = saved("new") == new && saved("tracked") == tracked;
         assert!(there || rescued, "the work of orphan {number} is nowhere");
     }
-    let users = tree_of_the_user(yard);
+    let users = tree_of_the_user(records);
     let unsaved = std::fs::read_to_string(users.join("unsaved")).unwrap_or_default();
     assert_eq!(unsaved, "mine\n", "the worktree of the user was touched");
     assert!(repository.worktrees().contains(&users), "the worktree of the user was unregistered");
