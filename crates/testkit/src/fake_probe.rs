@@ -44,6 +44,8 @@ struct Machine {
     /// How many processes there have ever been: their inodes, which are never given twice.
     started: u64,
     signals: Vec<(u32, i32)>,
+    /// The pids at which the next look fails, and why.
+    blinks: BTreeMap<u32, String>,
     /// Control groups that nobody has removed.
     containers: BTreeSet<SessionId>,
 }
@@ -83,6 +85,11 @@ impl FakeProbe {
     /// Makes a process one that nobody can judge, because of `why`.
     pub fn hide(&self, identity: &ProcessIdentity, why: &str) {
         self.machine().require(identity).hidden = Some(why.to_owned());
+    }
+
+    /// Lets the next look at a process fail, and only that one, because of `why`.
+    pub fn hide_once(&self, identity: &ProcessIdentity, why: &str) {
+        self.machine().blinks.insert(identity.pid, why.to_owned());
     }
 
     /// Moves a process into another directory.
@@ -228,7 +235,11 @@ impl ProcessProbe for FakeProbe {
     }
 
     async fn observe(&self, identity: &ProcessIdentity) -> Liveness {
-        self.machine().observe(identity)
+        let mut machine = self.machine();
+        match machine.blinks.remove(&identity.pid) {
+            Some(why) => Liveness::Unknown(why),
+            None => machine.observe(identity),
+        }
     }
 
     async fn describe(&self, pid: u32) -> Result<ProcessDetails, ProbeError> {

@@ -34,8 +34,20 @@ pub struct Sighting {
     pub owner: Option<Liveness>,
 }
 
+impl Sighting {
+    /// Whether somebody could not be judged who matters here.
+    fn is_unclear(&self) -> bool {
+        let seen = [&self.process, &self.supervisor, &self.owner];
+        seen.into_iter().flatten().any(|liveness| matches!(liveness, Liveness::Unknown(_)))
+    }
+}
+
 /// How often a session that changes while it is looked at is looked at again.
 const ROUNDS: usize = 4;
+
+/// How often a session is looked at of which it cannot be told whether it lives. Most of what fails here, such as
+/// opening one file too many, has passed a moment later; and who is left alone waits for the next recovery.
+const LOOKS: usize = 3;
 
 /// Looks at every session that is not settled. One that keeps changing under the eyes is busy, not an
 /// orphan, and is left out.
@@ -87,6 +99,17 @@ pub(super) async fn sight(ground: &Ground<'_>, session: Session) -> Result<Sight
 }
 
 async fn look(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> Sighting {
+    let mut sighting = glance(ground, here, session).await;
+    for _ in 1..LOOKS {
+        if !sighting.is_unclear() {
+            break;
+        }
+        sighting = glance(ground, here, sighting.session).await;
+    }
+    sighting
+}
+
+async fn glance(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> Sighting {
     let ours = session.host.is_here(ground.host) && ground.store.describe().capabilities.processes;
     let mut sighting = Sighting {
         ours,

@@ -183,6 +183,20 @@ fn i2_what_nobody_can_judge_is_left_alone_and_said() {
 }
 
 #[test]
+fn i7_an_orphan_is_settled_though_any_look_at_it_failed_once() {
+    for whose in ["process", "supervisor"] {
+        let machine = Machine::new();
+        let orphan = machine.with_work(machine.running("abcd"));
+        machine.kill(&[&orphan.process, &orphan.supervisor]);
+        let unseen = if whose == "process" { &orphan.process } else { &orphan.supervisor };
+        machine.probe.hide_once(unseen.as_ref().unwrap(), "too many open files");
+        let report = machine.recover(&policy());
+        assert_eq!((report.unknown, report.orphans), (0, 1), "{whose}: {report:?}");
+        assert!(!machine.cleaner.exists(&path("abcd")), "{whose}");
+    }
+}
+
+#[test]
 fn i2_a_reboot_sends_no_signal() {
     let machine = Machine::new();
     let mut session = machine.with_work(machine.running("abcd"));
