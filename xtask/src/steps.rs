@@ -147,7 +147,6 @@ mod tests {
         busy.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]);
         steps.run("busy", &mut busy).unwrap();
         let [idle, busy] = steps.done.try_into().ok().unwrap();
-        assert!(idle.took > idle.used * 2, "{:?} of {:?}", idle.used, idle.took);
         assert!(busy.used > idle.used, "{:?} {:?}", busy.used, idle.used);
     }
 }

@@ -44,8 +44,8 @@ fn run_steps(steps: &mut Steps) -> Result {
 
 fn lint(steps: &mut Steps) -> Result {
     let strict = ["--", "-D", "warnings"];
-    // Without deliberate defects, so that the smaller programs differ from this in their own crate alone; and apart
-    // from one file nothing is different with them.
+    // Without deliberate defects, so that the smaller programs differ from this in their own crate alone. With them
+    // nothing else is different but one line that links them in.
     let mut everything = cargo(["clippy", "--workspace", "--all-targets", "--features", "xtask/bench"]);
     steps.run("lint", everything.args(strict))?;
     let mut defects = cargo(["clippy", "--package", "sexton-mutant", "--all-targets", "--all-features"]);

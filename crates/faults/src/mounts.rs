@@ -2,6 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{PoisonError, RwLock};
+
+/// Held for reading by whoever has a mount namespace, and for writing where something is unmounted. A namespace has its
+/// own copy of all that is mounted when it is made: what is unmounted meanwhile would go on living there, and be found
+/// again, with all that it had in memory, by whoever mounts it next.
+pub(crate) static NAMESPACES: RwLock<()> = RwLock::new(());
 
 /// A file system that is mounted until it is dropped.
 pub(crate) struct Mounted {
@@ -58,8 +64,9 @@ impl Mounted {
         must("mount", &["-o", &format!("remount,{options}"), self.path.to_str().unwrap()]);
     }
 
-    /// Unmounts it, whoever still uses it.
+    /// Unmounts it, whoever still uses it. What is mounted again afterwards is read from the disk.
     pub(crate) fn unmount(&self) {
+        let _nobody_has_a_copy = NAMESPACES.write().unwrap_or_else(PoisonError::into_inner);
         must("umount", &["-l", self.path.to_str().unwrap()]);
     }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rustix::thread::CpuSet;
+
 use crate::{Ran, Yard};
 
 /// The system calls that change something that outlives the process.
@@ -119,22 +121,11 @@ fn one_processor() -> String {
     thread_local! {
         static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-    let allowed = processors_in(list.trim());
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
     // Where each test is a process of its own, their numbers tell them apart.
     let number = THREAD.with(|thread| thread + std::process::id() as usize);
     allowed[number % allowed.len()].to_string()
-}
-
-/// The numbers that a list such as `0-2,7` names.
-fn processors_in(list: &str) -> Vec<usize> {
-    let number = |text: &str| text.parse().expect("a processor's number");
-    let range = |part: &str| match part.split_once('-') {
-        Some((first, last)) => number(first)..=number(last),
-        None => number(part)..=number(part),
-    };
-    list.split(',').flat_map(range).collect()
 }
 
 /// Runs the binary and gives back the lines of the trace: all mutating calls, and every `openat`.
@@ -334,16 +325,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_that_run_at_once_use_all_processors_and_each_its_own() {
-        assert_eq!(processors_in("0"), [0]);
-        assert_eq!(processors_in("0-2,7"), [0, 1, 2, 7]);
+    fn a_thread_keeps_its_processor_which_is_one_that_it_may_use() {
         let mine = one_processor();
         assert_eq!(one_processor(), mine);
-        let all = processors_in(
-            &std::thread::available_parallelism().map(|n| format!("0-{}", n.get() - 1)).unwrap(),
-        );
-        let others: std::collections::BTreeSet<String> =
-            (0..all.len()).map(|_| std::thread::spawn(one_processor).join().unwrap()).collect();
-        assert_eq!(others.len(), all.len());
+        let held = Command::new("taskset").args(["--cpu-list", &mine, "true"]).status().unwrap();
+        assert!(held.success());
     }
 }

@@ -18,6 +18,6 @@ pub fn is(name: &str) -> bool {
 /// Whether this program has the defect called `name`. It has none.
 #[cfg(not(feature = "mutants"))]
 #[inline(always)]
-pub const fn is(_name: &str) -> bool {
+pub fn is(_name: &str) -> bool {
     false
 }

@@ -130,13 +130,16 @@ enum Place {
 }
 
 /// Opens the store, and finds the current session in it. Where nothing names one, nothing is made either, and
-/// where nothing could, nothing is even opened: a hook fires in agents that Sexton knows nothing of, at every turn.
+/// where nothing could, a hook does not even open it: it fires in agents that Sexton knows nothing of, at every turn.
 async fn open(args: &ResumeArgs, context: &Context<'_>) -> Result<Place, Failure> {
     if args.session.is_none() && std::env::var_os(COOKIE).is_none() {
-        let dialect = context.dialect()?;
-        let named = dialect.session_variables.iter().any(|name| variable(name).is_some());
-        if !named && !dialect.names_current {
-            return Ok(Place::Nowhere(dialect));
+        // Who asks by hand, or wants to know of trouble, hears of a store that cannot be used.
+        if args.hook.is_some() && !args.strict {
+            let dialect = context.dialect()?;
+            let named = dialect.session_variables.iter().any(|name| variable(name).is_some());
+            if !named && !dialect.names_current {
+                return Ok(Place::Nowhere(dialect));
+            }
         }
         require_safe(context.state_dir())?;
         let store = context.open_store_as_it_is(Access::Read)?;

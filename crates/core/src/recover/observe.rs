@@ -45,9 +45,10 @@ impl Sighting {
 /// How often a session that changes while it is looked at is looked at again.
 const ROUNDS: usize = 4;
 
-/// How often a session is looked at of which it cannot be told whether it lives. Most of what fails here, such as
-/// opening one file too many, has passed a moment later; and who is left alone waits for the next recovery.
-const LOOKS: usize = 3;
+/// How often a session is looked at of which it cannot be told whether it lives: the second time when everybody else
+/// was. What fails here, such as opening one file too many, may have passed by then; and who is left alone waits for the
+/// next recovery.
+const LOOKS: usize = 2;
 
 /// Looks at every session that is not settled. One that keeps changing under the eyes is busy, not an
 /// orphan, and is left out.
@@ -56,7 +57,7 @@ pub async fn observe(ground: &Ground<'_>, progress: &dyn Progress) -> Result<Vec
     progress.begin(Phase::Observe, records.len());
     let mut settled = BTreeMap::new();
     let here = ground.probe.identify(ground.me).await?;
-    for _ in 0..ROUNDS {
+    for round in 1..=ROUNDS {
         let mut seen = Vec::new();
         for record in records {
             seen.push(look(ground, &here, record).await);
@@ -73,7 +74,8 @@ pub async fn observe(ground: &Ground<'_>, progress: &dyn Progress) -> Result<Vec
         for mut sighting in seen {
             // Gone from the listing: it was settled by somebody else meanwhile.
             let Some(record) = again.remove(&sighting.session.id) else { continue };
-            if record.revision == sighting.session.revision {
+            let is_clear = round >= LOOKS || !sighting.is_unclear();
+            if record.revision == sighting.session.revision && is_clear {
                 sighting.exit_waits = exits.contains(&record.id);
                 settled.insert(record.id.clone(), sighting);
             } else {
@@ -99,17 +101,6 @@ pub(super) async fn sight(ground: &Ground<'_>, session: Session) -> Result<Sight
 }
 
 async fn look(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> Sighting {
-    let mut sighting = glance(ground, here, session).await;
-    for _ in 1..LOOKS {
-        if !sighting.is_unclear() {
-            break;
-        }
-        sighting = glance(ground, here, sighting.session).await;
-    }
-    sighting
-}
-
-async fn glance(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> Sighting {
     let ours = session.host.is_here(ground.host) && ground.store.describe().capabilities.processes;
     let mut sighting = Sighting {
         ours,

@@ -150,8 +150,13 @@ fn end_sleeping() -> u64 {
     let file = disk.path().join("file");
     let script = format!("dd if=/dev/zero of={} bs=4k count=1 & wait_here", file.display());
     let id = start(&yard, &mark, &script);
-    let sleeps = |pid: &u64| state_of(*pid) == Some('D');
-    eventually("a member sleeps in the kernel", || processes_with(&mark).iter().any(sleeps));
+    // Whoever waits for a page sleeps so too, for a moment.
+    let mut looks = 0;
+    eventually("a member sleeps in the kernel, and stays there", || {
+        let sleeps = processes_with(&mark).into_iter().any(|pid| state_of(pid) == Some('D'));
+        looks = if sleeps { looks + 1 } else { 0 };
+        looks >= 20
+    });
     let mut stop = yard.command(&["stop", "--force", &id]);
     let stopped = stop.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
     let said = String::from_utf8_lossy(&stopped.stderr).into_owned();

@@ -6,6 +6,7 @@ mod namespaces;
 mod stranger;
 
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::PoisonError;
 
 use sexton_core::ProcessIdentity;
 use sexton_field::records::edit_record;
@@ -13,7 +14,7 @@ use sexton_field::{Bystander, Yard, is_running};
 
 use crate::bystanders::Bystanders;
 use crate::campaign::{Scenario, Trials};
-use crate::mounts::require_root;
+use crate::mounts::{NAMESPACES, require_root};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "identity",
@@ -70,6 +71,7 @@ fn apart(words: &[&str]) -> u64 {
 
 /// The same, with every word that was said there.
 fn apart_words(words: &[&str]) -> Vec<String> {
+    let _has_copies_of_mounts = NAMESPACES.read().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     let mut unshared = Command::new("unshare");
     unshared.args(["--pid", "--fork", "--mount-proc", "--kill-child"]).arg(std::env::current_exe().unwrap());
