@@ -1,5 +1,5 @@
-//! Durations as people write them: `250ms`, `5s`, `30m`, `12h`, `7d`. A bare number is refused, because
-//! nobody can tell whether it means seconds.
+//! Durations as users write them: `250ms`, `5s`, `30m`, `12h`, `7d`. A bare number is refused, because its unit
+//! is ambiguous.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct DurationError {
 const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 60 * 60_000), ("d", 24 * 60 * 60_000)];
 
-/// Reads a whole number directly followed by its unit.
+/// Parses a whole number directly followed by its unit.
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let fail = |why| DurationError { text: text.to_owned(), why };
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -33,7 +33,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     millis.map(Duration::from_millis).ok_or_else(|| fail("it is too long"))
 }
 
-/// Writes a duration so that [`parse_duration`] reads the same one, to the millisecond.
+/// Formats a duration so that [`parse_duration`] reads the same one, to the millisecond.
 pub fn format_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if millis == 0 {
@@ -44,7 +44,7 @@ pub fn format_duration(duration: Duration) -> String {
     format!("{}{unit}", millis / factor)
 }
 
-/// The age of something in a table: its largest whole unit, such as `3m`, `2h` or `5d`.
+/// Formats an age for a table: its largest whole unit, such as `3m`, `2h` or `5d`.
 pub fn format_age(age: Duration) -> String {
     match age.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_unit_is_read() {
+    fn every_unit_is_parsed() {
         let millis = |text| parse_duration(text).unwrap().as_millis();
         assert_eq!(millis("250ms"), 250);
         assert_eq!(millis("5s"), 5_000);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_a_sign_and_an_unknown_unit_are_refused() {
+    fn bare_numbers_signs_and_unknown_units_are_refused() {
         for text in
             ["5", "", "s", "-5s", "1.5h", "5 s", "5w", "99999999999999999999s", "18446744073709551615d"]
         {
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn formatted_duration_round_trips() {
         for text in ["250ms", "90s", "30m", "36h", "7d", "0s"] {
             assert_eq!(format_duration(parse_duration(text).unwrap()), text);
         }
     }
 
     #[test]
-    fn ages_show_their_largest_unit() {
+    fn age_shows_its_largest_unit() {
         let ages = [0, 59, 60, 3_599, 3_600, 86_399, 86_400, 5 * 86_400];
         let shown = ages.map(|seconds| format_age(Duration::from_secs(seconds)));
         assert_eq!(shown, ["0s", "59s", "1m", "59m", "1h", "23h", "1d", "5d"]);

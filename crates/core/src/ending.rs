@@ -1,4 +1,4 @@
-//! Ending a session: who says so first decides what it is remembered for.
+//! Ending a session: the first recorded decision determines its final status.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,13 @@ use crate::recover::owner_is_gone;
 use crate::session::{Ending, EndingReason, Exit, Recovery, WorktreeOutcome};
 use crate::{Batch, Session, SessionId, Store, StoreError, Time};
 
-/// How often a claim starts over after a lost race before it gives up.
+/// How many times a claim is retried after a conflict.
 const CLAIM_ATTEMPTS: usize = 100;
 
-/// Says in every record that is still active that it is being ended, all in one commit. A claim that
-/// somebody made before stands, unless its time is over: whoever made it was killed. Returns the records as they are then, in the order asked for, without
-/// those that do not exist. `counters` are added to by the same commit, if there is one.
+/// Records in every active session of `ids` that it is being ended, all in one commit. An earlier claim is kept
+/// unless it has expired, which means that the process that made it was killed. Returns the records as they are
+/// then, in the order of `ids`, without those that do not exist. The same commit adds to `counters`, if there
+/// is one.
 pub async fn claim_ending(
     store: &dyn Store,
     ids: &[SessionId],
@@ -49,14 +50,14 @@ pub async fn claim_ending(
     }
 }
 
-/// Who is ending the session at this moment.
+/// Returns the valid decision to end the session, if there is one.
 pub fn find_ending(session: &Session, now: Time) -> Option<&Ending> {
     session.ending.as_ref().filter(|ending| ending.stands_at(now))
 }
 
-/// Records how the session ended, unless an end is recorded already. Whoever said first that it is being
-/// ended decides what it is remembered for; `ending` counts where nobody did. An orphan's worktree is left
-/// to the next recovery. Says whether there is anything to write.
+/// Records how the session ended, unless an end is recorded already. The recorded decision to end it determines
+/// the reason; `ending` counts if there is none. The worktree of an orphan is left to the next recovery.
+/// Returns whether there is anything to write.
 pub fn record_outcome(
     session: &mut Session,
     exit: Exit,
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_said_first_that_it_is_ended_decides() {
+    fn first_ending_decides() {
         let mut session = running();
         let at = session.created_at;
         session.ending = Some(Ending::new(EndingReason::Stopped, "stop", at));
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_was_killed_over_it_is_not_what_a_later_end_is_remembered_for() {
+    fn expired_stop_does_not_change_later_status() {
         let at = running().created_at;
         let stop = Ending::new(EndingReason::Stopped, "stop", at).within(Duration::from_secs(10));
         for (after, status) in [(10, Status::Stopped), (41, Status::Completed)] {
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_says_why() {
+    fn orphan_records_its_cause() {
         let mut session = running();
         let at = session.created_at;
         assert!(record_outcome(&mut session, Exit::signalled(2), Some(EndingReason::OwnerDead), at));

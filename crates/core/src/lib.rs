@@ -1,30 +1,33 @@
-//! The domain of Sexton: what a session is, what may be done to it, and the three traits through
-//! which everything is done.
+//! The domain of Sexton: sessions, the rules that apply to them, and the three traits that do the work.
 //!
-//! Architecture invariant: this crate does no I/O of its own. It opens no file, starts no process and
-//! reads no clock; it acts through [`Store`], [`ProcessProbe`] and [`WorktreeCleaner`], and the time is
-//! an argument. That is what makes every decision in it testable without a machine to break.
+//! Architecture invariant: this crate does no I/O of its own. It opens no file, starts no process and reads no
+//! clock. It acts through [`Store`], [`ProcessProbe`] and [`WorktreeCleaner`], and takes the time as an
+//! argument, so that every decision can be tested without a real machine.
 
 pub mod config;
+pub mod containment;
 pub mod duration;
 pub mod ending;
+pub mod foreign_identity;
 pub mod host;
 pub mod identity;
 pub mod membership;
+pub mod others;
 pub mod plugin;
 pub mod probe;
 pub mod query;
 pub mod recover;
+pub mod release;
 pub mod resume;
 pub mod session;
 pub mod store;
-pub mod testimony;
 pub mod text;
 pub mod time;
 pub mod worktree;
 
-pub use host::Host;
+pub use host::{Host, Incarnation, Place};
 pub use identity::{Liveness, ProcessIdentity};
+pub use others::Others;
 pub use probe::{ProbeError, ProcessProbe};
 pub use query::Query;
 pub use session::{Session, SessionId, Status};

@@ -1,7 +1,7 @@
 //! The registry of backends. A backend crate submits a plugin; the program picks one at run time.
 //!
-//! Architecture invariant: nothing here names a backend. Which ones there are is decided by what is
-//! linked, and that by `crates/cli/src/backends.rs` alone.
+//! Architecture invariant: nothing here names a backend. The linked crates decide which backends exist, and
+//! only `crates/cli/src/backends.rs` decides what is linked.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub struct StorePlugin {
     pub name: &'static str,
     /// One line for `sexton backends`.
     pub summary: &'static str,
-    /// How its stores speak of loops, known before one is opened: that of [`Store::dialect`].
+    /// The dialect of its stores, known before one is opened: that of [`Store::dialect`].
     pub dialect: &'static Dialect,
     /// Opens the store at a path.
     pub open: fn(&StoreOptions) -> Result<Box<dyn Store>, StoreError>,
@@ -34,6 +34,16 @@ pub struct StoreOptions {
     pub access: Access,
     /// What a commit must survive.
     pub durability: Durability,
+    /// Where the user's trust in files of repositories is recorded, for stores that read such a file. Without
+    /// it, nothing is trusted.
+    pub trust_dir: Option<PathBuf>,
+}
+
+impl StoreOptions {
+    /// Creates options for the store at `path` that trust no file of a repository.
+    pub fn new(path: impl Into<PathBuf>, access: Access, durability: Durability) -> StoreOptions {
+        StoreOptions { path: path.into(), access, durability, trust_dir: None }
+    }
 }
 
 /// A kind of process probe, chosen by name or by strength.
@@ -44,7 +54,7 @@ pub struct ProbePlugin {
     pub summary: &'static str,
     /// Among those that work here, `auto` takes the strongest.
     pub strength: u8,
-    /// Opens it, or says why it does not work here.
+    /// Opens it, or returns why it does not work here.
     pub open: fn() -> Result<Box<dyn ProcessProbe>, ProbeError>,
 }
 
@@ -56,7 +66,7 @@ pub struct WorktreePlugin {
     pub summary: &'static str,
     /// Among those that work here, `auto` takes the strongest.
     pub strength: u8,
-    /// Opens it, or says why it does not work here.
+    /// Opens it, or returns why it does not work here.
     pub open: fn(&WorktreeOptions) -> Result<Box<dyn WorktreeCleaner>, WorktreeError>,
 }
 
@@ -70,7 +80,7 @@ pub const AUTO: &str = "auto";
 /// Why no backend could be chosen.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
-    /// Two linked backends claim one name.
+    /// Two linked backends have the same name.
     #[error("two {kind} backends are called `{name}`")]
     Duplicate {
         /// `store`, `probe` or `worktree`.
@@ -83,9 +93,9 @@ pub enum PluginError {
     Unknown {
         /// `store`, `probe` or `worktree`.
         kind: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The names of the linked backends.
         known: Vec<&'static str>,
     },
     /// A store's URL without a scheme.
@@ -93,22 +103,22 @@ pub enum PluginError {
     NotAUrl {
         /// What was given.
         url: String,
-        /// The schemes there are.
+        /// The schemes of the linked backends.
         known: Vec<&'static str>,
     },
     /// None of the linked worktree cleaners works on this machine.
     #[error("no worktree backend works here ({})", if .tried.is_empty() { "none is linked in".to_owned() } else { .tried.join("; ") })]
     NoWorktrees {
-        /// What each one said.
+        /// Why each one failed.
         tried: Vec<String>,
     },
     /// None of the linked probes works on this machine.
     #[error("no process probe works here ({})", .tried.join("; "))]
     NoProbe {
-        /// What each one said.
+        /// Why each one failed.
         tried: Vec<String>,
     },
-    /// The probe that was asked for does not work here.
+    /// The requested probe does not work here.
     #[error(transparent)]
     Probe(#[from] ProbeError),
 }
@@ -128,7 +138,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Collects what is linked in. Two of one name are an error: which one ran would be luck.
+    /// Collects the linked backends. Two with the same name are an error, because the choice would be
+    /// arbitrary.
     pub fn linked() -> Result<Registry, PluginError> {
         let mut registry = Registry {
             stores: inventory::iter::<StorePlugin>.into_iter().collect(),
@@ -144,7 +155,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The plugin and the path that a store URL names.
+    /// Returns the plugin and the path that a store URL names.
     pub fn require_store(&self, url: &str) -> Result<(&'static StorePlugin, PathBuf), PluginError> {
         let known = || self.stores.iter().map(|plugin| plugin.name).collect();
         let Some((scheme, path)) = url.split_once(':').filter(|(_, path)| !path.is_empty()) else {
@@ -160,8 +171,8 @@ impl Registry {
 
     /// Opens the probe called `name`, or with [`AUTO`] the strongest that works here.
     ///
-    /// One that says that it cannot work here gives way to the next. One that works here and failed just now
-    /// does not: a weaker one would take identities that prove less, and nobody would know.
+    /// A probe that cannot work here is skipped. A probe that works here but failed just now is an error: a
+    /// weaker one would take identities that prove less, without any notice.
     pub fn open_probe(&self, name: &str) -> Result<Box<dyn ProcessProbe>, PluginError> {
         if name != AUTO {
             let plugin = self.probes.iter().find(|plugin| plugin.name == name).ok_or_else(|| {
@@ -226,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_url_chooses_a_store_and_may_contain_colons() {
+    fn url_selects_store_and_may_contain_colons() {
         let registry = registry();
         let (plugin, path) = registry.require_store("two:/a:b").ok().unwrap();
         assert_eq!((plugin.name, path), ("two", PathBuf::from("/a:b")));
     }
 
     #[test]
-    fn an_unknown_store_lists_the_linked_ones() {
+    fn unknown_store_error_lists_linked_ones() {
         let message = |url| registry().require_store(url).err().unwrap().to_string();
         assert_eq!(message("three:x"), "there is no store backend `three` (linked in: one, two)");
         assert_eq!(message("plain"), "`plain` is not a store URL: write SCHEME:PATH (linked in: one, two)");
@@ -241,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn two_backends_of_one_name_are_an_error() {
+    fn duplicate_backend_name_is_an_error() {
         let error = require_unique("store", ["a", "b", "a"].into_iter()).unwrap_err();
         assert_eq!(error.to_string(), "two store backends are called `a`");
     }
 
     fn fail_just_now() -> Result<Box<dyn ProcessProbe>, ProbeError> {
         let source = std::io::Error::other("too many open files");
-        Err(ProbeError::Io { action: "looking around failed".to_owned(), source })
+        Err(ProbeError::Io { action: "cannot read /proc".to_owned(), source })
     }
 
     fn cannot_work_here() -> Result<Box<dyn ProcessProbe>, ProbeError> {
@@ -256,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_a_probe_that_failed_just_now_gives_way_to_no_weaker_one() {
+    fn i2_failed_probe_is_not_replaced_by_a_weaker_one() {
         static STRONG: ProbePlugin =
             ProbePlugin { name: "strong", summary: "", strength: 2, open: fail_just_now };
         static WEAK: ProbePlugin =
@@ -267,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_working_probe_each_one_says_why() {
+    fn error_without_working_probe_lists_reasons() {
         assert_eq!(registry().open_probe(AUTO).err().unwrap().to_string(), "no process probe works here ()");
     }
 }

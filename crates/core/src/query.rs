@@ -1,4 +1,4 @@
-//! Which records a listing is about. Every filter must fit for a record to be listed.
+//! Filters of a listing. A record must match all of them.
 
 use std::path::PathBuf;
 
@@ -13,91 +13,91 @@ pub struct Query {
     pub ticket: Option<String>,
     /// Only this name.
     pub name: Option<String>,
-    /// Only ids that begin so.
+    /// Only ids with this prefix.
     pub id_prefix: Option<String>,
     /// Only worktrees of this repository.
     pub repo: Option<PathBuf>,
-    /// Only those that recovery owes something: see [`Session::is_settled`].
+    /// Only those that recovery has not finished with: see [`Session::is_settled`].
     pub unsettled: bool,
-    /// Only those whose loop says that it is active.
+    /// Only those whose loop is active.
     pub active_loop: bool,
     /// Only those that finished before this.
     pub finished_before: Option<Time>,
-    /// At most so many, the newest.
+    /// At most this many, the newest.
     pub limit: Option<usize>,
 }
 
 impl Query {
-    /// Every record.
+    /// Selects every record.
     pub fn all() -> Query {
         Query::default()
     }
 
-    /// The records of sessions that may have a living process.
+    /// Selects the records of sessions that may have a live process.
     pub fn active() -> Query {
         Query::all().with_statuses(Status::ALL.into_iter().filter(|status| status.is_active()))
     }
 
-    /// The records that recovery looks at.
+    /// Selects the records that recovery has not finished with.
     pub fn unsettled() -> Query {
         Query { unsettled: true, ..Query::all() }
     }
 
-    /// The records of sessions that drive a loop, whatever became of their processes.
+    /// Selects the records of sessions that drive a loop, whatever the state of their processes.
     pub fn active_loops() -> Query {
         Query { active_loop: true, ..Query::all() }
     }
 
-    /// Only records with one of `statuses`.
+    /// Selects only records with one of `statuses`.
     #[must_use]
     pub fn with_statuses(mut self, statuses: impl IntoIterator<Item = Status>) -> Query {
         self.statuses = Some(statuses.into_iter().collect());
         self
     }
 
-    /// Only records of `ticket`.
+    /// Selects only records of `ticket`.
     #[must_use]
     pub fn ticket(mut self, ticket: impl Into<String>) -> Query {
         self.ticket = Some(ticket.into());
         self
     }
 
-    /// Only records called `name`.
+    /// Selects only records with the name `name`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Query {
         self.name = Some(name.into());
         self
     }
 
-    /// Only records whose id begins with `prefix`.
+    /// Selects only records whose id starts with `prefix`.
     #[must_use]
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Query {
         self.id_prefix = Some(prefix.into());
         self
     }
 
-    /// Only records whose worktree belongs to `repo`.
+    /// Selects only records whose worktree belongs to `repo`.
     #[must_use]
     pub fn repo(mut self, repo: impl Into<PathBuf>) -> Query {
         self.repo = Some(repo.into());
         self
     }
 
-    /// Only records of sessions that finished before `time`.
+    /// Selects only records of sessions that finished before `time`.
     #[must_use]
     pub fn finished_before(mut self, time: Time) -> Query {
         self.finished_before = Some(time);
         self
     }
 
-    /// At most `limit` records.
+    /// Selects at most `limit` records.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Query {
         self.limit = Some(limit);
         self
     }
 
-    /// Whether `session` fits every filter; the limit is the caller's.
+    /// Returns whether `session` matches every filter; the caller applies the limit.
     pub fn matches(&self, session: &Session) -> bool {
         let repo = || session.worktree.as_ref().and_then(|worktree| worktree.repo.as_ref());
         self.statuses.as_ref().is_none_or(|statuses| statuses.contains(&session.status))
@@ -110,7 +110,7 @@ impl Query {
             && self.finished_before.is_none_or(|time| session.finished_before(time))
     }
 
-    /// The listing that this query makes of `sessions`: filtered, newest first, cut at the limit.
+    /// Returns the listing of `sessions`: filtered, newest first, cut at the limit.
     pub fn select(&self, sessions: impl IntoIterator<Item = Session>) -> Vec<Session> {
         let mut listed: Vec<_> = sessions.into_iter().filter(|session| self.matches(session)).collect();
         listed.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));

@@ -1,4 +1,4 @@
-//! Where records are kept: the [`Store`] trait, what a write is, and what can go wrong.
+//! Storage of records: the [`Store`] trait, its writes and its errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,115 +19,152 @@ pub use error::StoreError;
 /// A durable set of session records.
 ///
 /// # Contract
-/// - **One write primitive.** [`commit`](Store::commit) applies a whole [`Batch`] or nothing of it, and
-///   returns only when the batch survives what the store's [`Durability`] names. An error that is not
-///   one of the typed refusals means *unknown*: read again before deciding anything.
-/// - **Compare and swap.** A replacement or removal names the revision it was read at. Where the record
-///   has another by now, nothing is written and the error is [`StoreError::Conflict`].
-/// - **Rules of the records** (no id twice, no two active sessions of one name, only the transitions that
-///   [`Status::can_become`] allows) are checked inside the same serialised step as the revision, by
-///   [`Batch::check`], so that no two callers can break them together.
+/// - **One write primitive.** [`commit`](Store::commit) applies a whole [`Batch`] or none of it, and returns
+///   only when the batch survives what the store's [`Durability`] names. After an error that is not one of the
+///   typed refusals the outcome is *unknown*: read again before deciding anything.
+/// - **Compare and swap.** A replacement or removal names the revision that was read. If the record has another
+///   revision now, nothing is written and the error is [`StoreError::Conflict`].
+/// - **Rules of the records** (unique ids, no two active sessions with the same name, only the transitions that
+///   [`Status::can_become`] allows) are checked by [`Batch::check`] in the same serialised step as the
+///   revision, so that concurrent callers cannot break them.
 /// - **Readers** see the records as they were after some commit, never half a batch, and never wait for a
 ///   writer's disk.
-/// - **Concurrency.** Any number of processes and threads may use the same store. Waiting is the store's
-///   business: no "busy" ever reaches a caller of `commit`, however many there are.
-/// - **Damage** never makes a store start afresh. What cannot be read is reported as [`Damage`], what can
-///   be read is returned, and every write that the damage reaches ([`Reach`]) is refused, with
-///   [`StoreError::Damaged`] or [`StoreError::DamagedRecord`], until [`repair`](Store::repair).
-/// - **What it cannot represent** it declares ([`Capabilities`]) and refuses with
-///   [`StoreError::Unsupported`], before anything of the batch is written.
-/// - **Blocking.** The returned futures do their work when first polled and may block that thread for as
-///   long as a disk takes. A caller that shares its thread with others moves them off it.
+/// - **Concurrency.** Any number of processes and threads may use the same store. The store does the waiting:
+///   `commit` never returns "busy", however many callers there are.
+/// - **Damage** never makes a store start empty. Unreadable parts are reported as [`Damage`], readable ones are
+///   returned, and every write that the damage affects ([`Reach`]) is refused with [`StoreError::Damaged`] or
+///   [`StoreError::DamagedRecord`] until [`repair`](Store::repair).
+/// - **Unsupported content.** The store declares what it can represent ([`Capabilities`]) and refuses the rest
+///   with [`StoreError::Unsupported`] before it writes any part of the batch.
+/// - **Blocking.** The returned futures do their work when first polled and may block that thread for as long
+///   as the disk takes. A caller that shares its thread moves them to another one.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// What this store is.
+    /// Returns the backend, location and capabilities of this store.
     fn describe(&self) -> StoreInfo;
 
-    /// What was found wrong when the store was opened; empty for a healthy one. Cheap: it reads nothing.
+    /// Returns the damage found when the store was opened; empty for a healthy store. Cheap: it reads nothing.
     fn damage(&self) -> Vec<Damage>;
 
-    /// One record, or `None`. A record that exists but is damaged is an error, not `None`.
+    /// Returns the record with this id, or `None`. A record that exists but is damaged is an error, not `None`.
     async fn load(&self, id: &SessionId) -> Result<Option<Session>, StoreError>;
 
-    /// The records that fit `query`, newest first, with whatever damage the listing had to leave out.
+    /// Returns the records that match `query`, newest first, and the damage that had to be left out.
     async fn list(&self, query: &Query) -> Result<Listing, StoreError>;
 
-    /// How many records there are of each status, without reading them.
+    /// Returns the number of records of each status, without reading the records.
     async fn tally(&self) -> Result<BTreeMap<Status, u64>, StoreError>;
 
-    /// The counters that commits have added to.
+    /// Returns the counters that commits have added to.
     async fn counters(&self) -> Result<BTreeMap<String, u64>, StoreError>;
 
-    /// What `session` would be once it was written here and read again, and what of it would be lost; an
-    /// error where it could not be written at all. Reads and writes nothing.
+    /// Returns `session` as it would be read back after a write to this store, and the fields that would be
+    /// lost; an error if it could not be written at all. Reads and writes nothing.
     fn fit(&self, session: &Session) -> Result<Fitted, StoreError> {
         Ok(Fitted::whole(session.clone()))
     }
 
-    /// Applies `batch`, all or nothing, durably. An empty batch is no write at all.
+    /// Applies `batch` durably, all or nothing. An empty batch writes nothing.
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
 
-    /// Takes the lock called `name`, waiting at most `wait`. It is held until the guard is dropped or the
-    /// process dies, however it dies; the kernel sees to that, never a file's age.
+    /// Takes the lock `name`, waiting at most `wait`. The lock is held until the guard is dropped or the
+    /// process dies, for whatever reason. The kernel releases it; the age of a file is never evidence.
     async fn lock(&self, name: &LockName, wait: Duration) -> Result<LockGuard, StoreError>;
 
-    /// Writes a copy of the whole store into `directory` (made where missing), reads it back, and only
-    /// then gives it its name. `now` goes into that name.
+    /// Writes a copy of the whole store into `directory` (created if missing), reads it back, and only then
+    /// gives it its final name, which contains `now`.
     async fn backup(&self, directory: &Path, now: Time) -> Result<Backup, StoreError>;
 
-    /// Replaces the records by those of `backup`, which is checked first. Sessions that are not finished
-    /// here keep their present records: a backup knows nothing of what runs now. Works on a damaged
-    /// store, whose files are set aside before.
+    /// Replaces the records with those of `backup`, which is checked first. Unfinished sessions keep their
+    /// present records, because a backup does not know what runs now. Works on a damaged store too, whose files
+    /// are quarantined first.
     async fn restore(&self, backup: &Path, now: Time) -> Result<Restored, StoreError>;
 
-    /// Reads everything and reports every damage there is.
+    /// Reads everything and reports all damage.
     async fn check(&self) -> Result<CheckReport, StoreError>;
 
-    /// Sets the damaged parts aside, keeps every record that can be read, and makes the store writable
-    /// again. Does nothing to a healthy store. A store of a newer format is not repaired.
+    /// Quarantines the damaged parts, keeps every readable record, and makes the store writable again. Does
+    /// nothing to a healthy store. Does not repair a store of a newer format.
     async fn repair(&self, now: Time) -> Result<RepairReport, StoreError>;
 
-    /// How loops are spoken of here. A store on another tool's files supplies that tool's words, keys and
-    /// customs; there a session that exists but has no loop yet is a record whose `loop` is null, and
-    /// replacing it makes its loop.
+    /// Returns the store's format and the newest one available; `None` if there is no store yet, or if the
+    /// format belongs to another tool.
+    async fn format(&self) -> Result<Option<Format>, StoreError> {
+        Ok(None)
+    }
+
+    /// Raises the store to the newest format that this version writes. The raise is atomic, even if the process
+    /// is killed. Nothing else raises a format: a store of an older format is read and written as it is.
+    ///
+    /// Every record is passed to `allows` in the same serialised step. If `allows` rejects one, nothing is
+    /// written and the error is [`StoreError::Conflict`]. So no program can record a session between the proof
+    /// that no older version is running and the raise. Does nothing to a store of the newest format.
+    async fn raise_format(&self, _allows: &Allows<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Returns the words, keys and conventions that this store uses for loops. A store on another tool's files
+    /// returns that tool's dialect; there, a session without a loop is a record whose `loop` is null, and
+    /// replacing that record creates its loop.
     fn dialect(&self) -> &'static Dialect {
         &Dialect::SEXTON
     }
 
-    /// The session that the store itself calls the current one. Asked only where neither an argument nor a
-    /// variable of the [`Dialect`] names one, and where the dialect says that there may be one; Sexton's own
-    /// stores know of none.
+    /// Returns the session that the store itself marks as current. Called only if neither an argument nor a
+    /// variable of the [`Dialect`] names a session and the dialect allows a current one. Sexton's own stores
+    /// have none.
     async fn current_session(&self) -> Result<Option<SessionId>, StoreError> {
         Ok(None)
     }
 
-    /// The last sign of life of a session whose loop has no activity time of its own, such as the time at
+    /// Returns the last activity of a session whose loop has no activity time of its own, such as the time at
     /// which its file was written.
     async fn fallback_activity(&self, session: &Session) -> Result<Option<Activity>, StoreError> {
         Ok(Some(Activity::of_start(session)))
     }
 }
 
-/// What a store is, for `doctor` and for marks on what belongs to it.
+/// Describes a store, for `doctor` and for the marks on its worktrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreInfo {
     /// The plugin's name, such as `sqlite`.
     pub backend: &'static str,
-    /// The file or directory it keeps its records in.
+    /// The file or directory that holds the records.
     pub path: PathBuf,
-    /// The store's own identifier; `None` where nothing was ever written.
+    /// The store's own identifier; `None` if nothing was ever written.
     pub uuid: Option<String>,
     /// What it can represent.
     pub capabilities: Capabilities,
 }
 
-/// What survives.
+/// Decides for each record whether the format may be raised.
+pub type Allows<'a> = dyn Fn(&Session) -> bool + Sync + 'a;
+
+/// The format of a store, and the newest one available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The format that the store has.
+    pub found: u64,
+    /// The newest format that this version writes.
+    pub newest: u64,
+    /// The first release that supports the newest format.
+    pub since: &'static str,
+}
+
+impl Format {
+    /// Returns whether a newer format is available.
+    pub fn is_older(&self) -> bool {
+        self.found < self.newest
+    }
+}
+
+/// Which failures an acknowledged commit survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// An acknowledged commit survives a power cut.
+    /// A power cut.
     #[default]
     Power,
-    /// An acknowledged commit survives any crash of processes, but perhaps not a power cut.
+    /// A crash of any process, but not necessarily a power cut.
     Process,
 }
 
@@ -136,29 +173,29 @@ pub enum Durability {
 pub enum Access {
     /// For reading: creates nothing and writes nothing; a store that does not exist reads as empty.
     Read,
-    /// For writing: creates the store where there is none.
+    /// For writing: creates the store if it does not exist.
     Write,
 }
 
-/// Several changes that happen together or not at all.
+/// Several changes that are applied together or not at all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// The changes, at most one per record.
     pub changes: Vec<Change>,
-    /// What to add to which counter.
+    /// How much to add to each counter.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// One change of one record.
+/// One change to one record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A new record. Its `revision` is ignored: the store gives it one.
+    /// A new record. Its `revision` is ignored: the store assigns one.
     Insert(Box<Session>),
-    /// A new content for the record that was read at `session.revision`.
+    /// New content for the record that was read at `session.revision`.
     Replace(Box<Session>),
-    /// The record that was read at `revision` goes.
+    /// Deletes the record that was read at `revision`.
     Remove {
-        /// Which.
+        /// The record's id.
         id: SessionId,
         /// The revision it was read at.
         revision: u64,
@@ -166,7 +203,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The record it is about.
+    /// Returns the id of the record that is changed.
     pub fn id(&self) -> &SessionId {
         match self {
             Change::Insert(session) | Change::Replace(session) => &session.id,
@@ -175,7 +212,7 @@ impl Change {
     }
 }
 
-/// What a store knows of a record while it checks a batch.
+/// The facts about a stored record that a batch is checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The record's revision.
@@ -185,7 +222,7 @@ pub struct Standing {
 }
 
 impl Batch {
-    /// A batch that changes nothing yet.
+    /// Creates an empty batch.
     pub fn new() -> Batch {
         Batch::default()
     }
@@ -204,7 +241,7 @@ impl Batch {
         self
     }
 
-    /// Removes `session`, as it was read.
+    /// Removes `session`, at the revision that was read.
     #[must_use]
     pub fn remove(mut self, session: &Session) -> Batch {
         self.changes.push(Change::Remove { id: session.id.clone(), revision: session.revision });
@@ -218,8 +255,8 @@ impl Batch {
         self
     }
 
-    /// The batch without its counters, where a store of such `capabilities` keeps none: for a caller to
-    /// whom they are statistics and the records are what matters.
+    /// Removes the counters if a store with these `capabilities` keeps none: for callers that use them only as
+    /// statistics.
     #[must_use]
     pub fn countable(mut self, capabilities: &Capabilities) -> Batch {
         if !capabilities.counters {
@@ -228,15 +265,15 @@ impl Batch {
         self
     }
 
-    /// Whether there is nothing to write.
+    /// Returns whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.counters.is_empty()
     }
 
-    /// Checks the batch against the records as they stand. A backend calls this where it holds what
-    /// serialises its writers, and writes only after it returned `Ok`.
+    /// Checks the batch against the stored records. A backend calls this while it holds the lock that
+    /// serialises its writers, and writes only if it returns `Ok`.
     ///
-    /// `standing` looks a record up; `holder` finds the active session that has a name.
+    /// `standing` looks up a record; `holder` finds the active session that has a name.
     pub fn check(
         &self,
         mut standing: impl FnMut(&SessionId) -> Result<Option<Standing>, StoreError>,
@@ -284,7 +321,7 @@ impl Batch {
             };
             let by = match taken.insert(name, &session.id) {
                 Some(earlier) => Some(earlier.clone()),
-                // A holder that this very batch changes is judged by what it becomes.
+                // If this batch also changes the holder, the new content decides, not the stored one.
                 None => holder(name)?.filter(|holder| !changed.contains(holder)),
             };
             if let Some(by) = by {
@@ -295,7 +332,7 @@ impl Batch {
     }
 }
 
-/// What a commit did.
+/// The revisions that a commit assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     revision: u64,
@@ -303,40 +340,39 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Every record that the batch wrote has `revision` now.
+    /// Every record of the batch has the same `revision`.
     pub fn at(revision: u64) -> Committed {
         Committed { revision, each: BTreeMap::new() }
     }
 
-    /// Each record that the batch wrote has a revision of its own.
+    /// Each record of the batch has its own revision.
     pub fn each(revisions: BTreeMap<SessionId, u64>) -> Committed {
         Committed { revision: 0, each: revisions }
     }
 
-    /// The revision that the record of `id`, written by the batch, has now.
+    /// Returns the new revision of the record `id`, which the batch wrote.
     pub fn revision_of(&self, id: &SessionId) -> u64 {
         self.each.get(id).copied().unwrap_or(self.revision)
     }
 }
 
-/// Records, and what could not be read among them.
+/// Records, and the damage found while reading them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listing {
     /// The records, newest first.
     pub sessions: Vec<Session>,
-    /// What had to be left out.
+    /// What could not be read.
     pub damage: Vec<Damage>,
 }
 
-/// Something wrong with a store, as `doctor` says it.
+/// A defect of a store, as `doctor` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Where: `line 17`, `session abcd…`, `write-ahead log`.
     pub place: String,
-    /// What is wrong there, and what is lost by it.
+    /// What is wrong there, and what is lost because of it.
     pub what: String,
-    /// Whether the store can be written in spite of it. A torn last write is harmless: it was never
-    /// acknowledged.
+    /// Whether the store can still be written. A torn last write is harmless: it was never acknowledged.
     pub harmless: bool,
 }
 
@@ -346,23 +382,23 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What a full check found.
+/// The result of a full check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// How many records are whole.
+    /// The number of intact records.
     pub records: u64,
-    /// What is not.
+    /// What is damaged.
     pub damage: Vec<Damage>,
 }
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// How many records were kept.
+    /// The number of records kept.
     pub kept: u64,
-    /// What was set aside.
+    /// What was quarantined.
     pub quarantined: Vec<Damage>,
-    /// Where it is now; `None` where nothing had to be done.
+    /// The quarantine's path; `None` if there was nothing to repair.
     pub quarantine: Option<PathBuf>,
 }
 
@@ -371,16 +407,16 @@ pub struct RepairReport {
 pub struct Backup {
     /// Its file.
     pub path: PathBuf,
-    /// How many records it holds.
+    /// The number of records in it.
     pub records: u64,
 }
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// How many records came from the backup.
+    /// The number of records that came from the backup.
     pub restored: u64,
-    /// Sessions that are not finished, whose present records were kept.
+    /// The number of unfinished sessions whose present records were kept.
     pub kept: u64,
 }
 
@@ -392,7 +428,7 @@ pub struct LockName(String);
 const MAX_LOCK_NAME: usize = 128;
 
 impl LockName {
-    /// A lock's name, or an error where `name` could not be part of a file name.
+    /// Creates a lock name; fails if `name` could not be part of a file name.
     pub fn new(name: &str) -> Result<LockName, StoreError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
         if (1..=MAX_LOCK_NAME).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('.') {
@@ -402,17 +438,17 @@ impl LockName {
         }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A held lock. Dropping it gives the lock back.
+/// A held lock. Dropping the guard releases it.
 pub struct LockGuard(#[allow(dead_code, reason = "held for its drop")] Box<dyn Send + Sync>);
 
 impl LockGuard {
-    /// A guard that gives the lock back by dropping `held`.
+    /// Creates a guard that releases the lock by dropping `held`.
     pub fn new(held: impl Send + Sync + 'static) -> LockGuard {
         LockGuard(Box::new(held))
     }
@@ -424,12 +460,12 @@ impl fmt::Debug for LockGuard {
     }
 }
 
-/// How often [`update_session`] reads again after a lost race before it gives up.
+/// How many times [`update_session`] retries after a conflict.
 const UPDATE_ATTEMPTS: usize = 100;
 
-/// Reads a record, lets `change` edit it, and commits it; a lost race starts over from a fresh read.
-/// `change` returns whether there is anything to write. Gives the record as it stands afterwards, or
-/// `None` where there is no such record.
+/// Reads a record, passes it to `change`, and commits the result; starts again from a fresh read after a
+/// conflict. `change` returns whether there is anything to write. Returns the record as it is afterwards, or
+/// `None` if there is no such record.
 pub async fn update_session(
     store: &dyn Store,
     id: &SessionId,

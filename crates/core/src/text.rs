@@ -1,5 +1,5 @@
-//! Text from the operating system: arguments, paths, names. It need not be UTF-8, and it is never
-//! changed on its way through a record.
+//! Text from the operating system: arguments, paths, names. It need not be UTF-8, and records keep it
+//! unchanged.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -11,22 +11,22 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Bytes that are usually text. In JSON a string where they are UTF-8, else `{"bytes": base64}`.
+/// Bytes that are usually text. In JSON a string if they are UTF-8, otherwise `{"bytes": base64}`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct OsText(OsString);
 
 impl OsText {
-    /// The text as the operating system takes it.
+    /// Returns the text in the form that the operating system uses.
     pub fn as_os_str(&self) -> &OsStr {
         &self.0
     }
 
-    /// The text as a path.
+    /// Returns the text as a path.
     pub fn as_path(&self) -> &Path {
         Path::new(&self.0)
     }
 
-    /// The text for people, with replacement characters where it is not UTF-8.
+    /// Returns the text for display, with replacement characters if it is not UTF-8.
     pub fn display(&self) -> impl fmt::Display + '_ {
         self.0.display()
     }
@@ -124,12 +124,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn utf8_is_a_plain_string() {
+    fn utf8_is_serialized_as_plain_string() {
         assert_eq!(serde_json::to_string(&OsText::from("grüß dich")).unwrap(), "\"grüß dich\"");
     }
 
     #[test]
-    fn bytes_that_are_not_utf8_come_back_unchanged() {
+    fn non_utf8_bytes_round_trip() {
         let text = OsText(OsString::from_vec(vec![b'a', 0xff, 0xfe, b'\n']));
         let json = serde_json::to_string(&text).unwrap();
         assert_eq!(json, r#"{"bytes":"Yf/+Cg=="}"#);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_base64_is_an_error() {
+    fn invalid_base64_is_an_error() {
         assert!(serde_json::from_str::<OsText>(r#"{"bytes":"%%"}"#).is_err());
     }
 }

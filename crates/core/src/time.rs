@@ -1,4 +1,4 @@
-//! A moment, as records and people write it. Reading the clock is the caller's business.
+//! A point in time, as records and users write it. The caller reads the clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A moment in time. Written as RFC 3339 in UTC; read with any offset, and a time without one is UTC.
+/// A point in time. Written as RFC 3339 in UTC; read with any offset, and a time without one is UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(Timestamp);
 
@@ -24,7 +24,7 @@ pub struct TimeError {
 }
 
 impl Time {
-    /// The time as nanoseconds since 1970, for ordering in an index. Saturates in the year 2262.
+    /// Returns the time as nanoseconds since 1970, for ordering in an index. Saturates in the year 2262.
     pub fn as_nanoseconds(self) -> i64 {
         i64::try_from(self.0.as_nanosecond()).unwrap_or(if self.0.as_nanosecond() < 0 {
             i64::MIN
@@ -33,27 +33,27 @@ impl Time {
         })
     }
 
-    /// How long ago `self` was at `now`; zero where it lies ahead.
+    /// Returns how long ago `self` was at `now`; zero if it is in the future.
     pub fn age_at(self, now: Time) -> Duration {
         Duration::try_from(now.0.duration_since(self.0)).unwrap_or(Duration::ZERO)
     }
 
-    /// The moment `span` later, or the last representable one.
+    /// Returns the time `span` later, or the last representable one.
     pub fn saturating_add(self, span: Duration) -> Time {
         Time(self.0.saturating_add(span).unwrap_or(Timestamp::MAX))
     }
 
-    /// The moment `span` earlier, or the first representable one.
+    /// Returns the time `span` earlier, or the first representable one.
     pub fn saturating_sub(self, span: Duration) -> Time {
         Time(self.0.saturating_sub(span).unwrap_or(Timestamp::MIN))
     }
 
-    /// The moment `span` after the beginning of 1970, or the last representable one.
+    /// Returns the time `span` after the beginning of 1970, or the last representable one.
     pub fn since_1970(span: Duration) -> Time {
         Time(Timestamp::UNIX_EPOCH).saturating_add(span)
     }
 
-    /// The underlying timestamp, for formatting in a time zone.
+    /// Returns the underlying timestamp, for formatting in a time zone.
     pub fn timestamp(self) -> Timestamp {
         self.0
     }
@@ -116,25 +116,25 @@ mod tests {
     }
 
     #[test]
-    fn a_time_with_any_offset_is_the_same_moment() {
+    fn offset_does_not_change_the_moment() {
         assert_eq!(time("2026-01-02T03:04:05+02:00"), time("2026-01-02T01:04:05Z"));
     }
 
     #[test]
-    fn a_time_without_an_offset_is_utc() {
+    fn time_without_offset_is_utc() {
         assert_eq!(time("2026-01-02T03:04:05.5"), time("2026-01-02T03:04:05.5Z"));
         assert_eq!(time("2026-01-02 03:04:05"), time("2026-01-02T03:04:05Z"));
     }
 
     #[test]
-    fn a_time_is_written_in_utc_and_reads_back_exactly() {
+    fn time_is_written_in_utc_and_round_trips() {
         let written = serde_json::to_string(&time("2026-01-02T03:04:05.123456789+05:30")).unwrap();
         assert_eq!(written, "\"2026-01-01T21:34:05.123456789Z\"");
         assert_eq!(serde_json::from_str::<Time>(&written).unwrap(), time("2026-01-01T21:34:05.123456789Z"));
     }
 
     #[test]
-    fn nonsense_is_named_in_the_error() {
+    fn error_quotes_the_invalid_text() {
         assert_eq!(
             "yesterday".parse::<Time>().unwrap_err().to_string(),
             "`yesterday` is not an RFC 3339 time"
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_never_negative() {
+    fn age_is_never_negative() {
         let (early, late) = (time("2026-01-01T00:00:00Z"), time("2026-01-01T00:01:00Z"));
         assert_eq!(early.age_at(late), Duration::from_secs(60));
         assert_eq!(late.age_at(early), Duration::ZERO);

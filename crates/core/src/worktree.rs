@@ -1,86 +1,98 @@
-//! The yard: the [`WorktreeCleaner`] trait makes worktrees, saves what is in them, and takes them away.
+//! Worktrees: the [`WorktreeCleaner`] trait creates worktrees, rescues their work and removes them.
 
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use crate::{OsText, ProcessProbe, Session, SessionId, Time};
+use crate::{Host, OsText, ProcessProbe, Session, SessionId, Time};
 
-/// Makes and removes git worktrees, and never loses what was in one.
+/// Creates and removes git worktrees without losing work.
 ///
 /// # Contract
 /// - **Rescue before removal.** The only way to remove a worktree is [`clear`](WorktreeCleaner::clear), which
-///   makes everything durable that exists nowhere else before it gives anything up. Where the rescue fails, the
-///   worktree is in its place.
-/// - **Nothing outside the yard.** Only a path directly inside [`Plot::root`] that carries this session's
-///   mark is removed; no symlink is followed out of it and no mount point crossed.
-/// - **Nothing slips in between.** What `clear` removes, it rescues when nobody can reach it by its name any
-///   more.
-/// - **Never under a living process.** `clear` asks the probe before it moves the worktree and again
-///   after; if somebody came in, it is moved back and kept, and rescued all the same.
-/// - **By state, not by steps.** Every call looks at what is there and does what is missing, so that one
-///   cut off anywhere can simply be made again.
-/// - **Concurrency.** Two callers with the same plot do the work once; neither sees an error for it.
+///   first makes everything durable that exists nowhere else. If the rescue fails, the worktree stays in place.
+/// - **Nothing outside the worktree root.** Only a path directly inside [`WorktreeLocation::root`] that carries
+///   this session's mark is removed; no symlink is followed out of it and no mount point crossed.
+/// - **No change is missed.** `clear` rescues what it removes after the worktree can no longer be reached by
+///   its name.
+/// - **Never under a living process.** `clear` checks with the probe before it moves the worktree and again
+///   after. If a process entered in between, the worktree is moved back, kept, and rescued nevertheless.
+/// - **By state, not by steps.** Every call examines the present state and does what is missing, so that an
+///   interrupted call can be repeated.
+/// - **Concurrency.** Two callers with the same worktree location do the work once; neither gets an error for
+///   it.
 /// - **Blocking**, as for [`Store`](crate::Store): futures do their work when first polled.
 #[async_trait]
 pub trait WorktreeCleaner: Send + Sync {
-    /// The plugin's name.
+    /// Returns the plugin's name.
     fn name(&self) -> &'static str;
 
-    /// The repository that `directory` lies in, as records name it: its main worktree, or the repository
-    /// itself where that is bare. The same for every worktree of one repository.
+    /// Returns the repository that `directory` lies in, as records name it: its main worktree, or the
+    /// repository itself if it is bare. The result is the same for every worktree of a repository.
     async fn find_repository(&self, directory: &Path) -> Result<PathBuf, WorktreeError>;
 
-    /// The commit that `name` means to somebody who stands in `directory`: HEAD is that of the worktree there.
-    /// `None` where it means none.
+    /// Returns the commit that `name` resolves to in `directory`, where HEAD is that of the worktree; `None` if
+    /// it resolves to none.
     async fn find_commit(&self, directory: &Path, name: &str) -> Result<Option<String>, WorktreeError>;
 
-    /// Makes the worktree of a session that is already recorded, marked as its own before the first file
-    /// is checked out.
+    /// Creates the worktree of a session that is already recorded, and marks it before the first file is
+    /// checked out.
     async fn create(
         &self,
-        plot: &Plot,
+        location: &WorktreeLocation,
         from: &StartPoint,
         now: Time,
     ) -> Result<CreatedWorktree, WorktreeError>;
 
-    /// Puts the session's mark on a worktree that something else made directly inside the yard. One with
-    /// another's mark is refused.
-    async fn claim(&self, plot: &Plot, now: Time) -> Result<(), WorktreeError>;
+    /// Puts the session's mark on a worktree that another tool made directly inside the worktree root. Refuses
+    /// one that carries another session's mark.
+    async fn claim(&self, location: &WorktreeLocation, now: Time) -> Result<(), WorktreeError>;
 
-    /// What is there now. Changes nothing.
-    async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError>;
+    /// Returns what exists at the location now. Changes nothing.
+    async fn inspect(&self, location: &WorktreeLocation) -> Result<Inspection, WorktreeError>;
 
-    /// What [`inspect`](WorktreeCleaner::inspect) would say of a worktree that something else made, once
-    /// it was claimed. Changes nothing.
-    async fn survey(&self, plot: &Plot) -> Result<Inspection, WorktreeError>;
+    /// Returns what [`inspect`](WorktreeCleaner::inspect) would return for a worktree of another tool after a
+    /// claim. Changes nothing.
+    async fn survey(&self, location: &WorktreeLocation) -> Result<Inspection, WorktreeError>;
 
-    /// Saves everything that exists nowhere else under a ref of the session. The same content again
-    /// changes nothing. Where the worktree is gone, what an earlier rescue saved is the answer.
-    async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError>;
+    /// Saves everything that exists nowhere else under a ref of the session. Changes nothing if the content is
+    /// already saved. If the worktree is gone, returns what an earlier rescue saved.
+    async fn rescue(&self, location: &WorktreeLocation, now: Time) -> Result<Rescued, WorktreeError>;
 
-    /// Rescues a worktree, and removes it where nobody is in it and nothing else speaks against it. Its name
-    /// is free at once; its files lie in the yard's trash until [`sweep`](WorktreeCleaner::sweep). Says so
-    /// where it is gone already.
-    async fn clear(&self, plot: &Plot, probe: &dyn ProcessProbe, now: Time)
-    -> Result<Cleared, WorktreeError>;
+    /// Rescues a worktree, and removes it if no process is in it and nothing else prevents it. Its name is free
+    /// immediately; its files stay in the worktree root's trash until [`sweep`](WorktreeCleaner::sweep).
+    /// Reports a worktree that is already gone.
+    async fn clear(
+        &self,
+        location: &WorktreeLocation,
+        probe: &dyn ProcessProbe,
+        now: Time,
+    ) -> Result<Cleared, WorktreeError>;
 
-    /// Deletes what lies in the yard's trash and nobody is in, also what a killed run left there. Returns
-    /// how many worktrees that were; a yard that does not exist has none.
-    async fn sweep(&self, root: &Path, probe: &dyn ProcessProbe) -> Result<usize, WorktreeError>;
+    /// Deletes the entries in the trash of the worktree root that no process is in, including those that a
+    /// killed run left. Keeps the worktrees of sessions that `spare` selects: another host deletes them.
+    /// Returns what was deleted and what could not be; both are empty for a root that does not exist. An entry
+    /// that cannot be deleted does not prevent the deletion of others.
+    async fn sweep(
+        &self,
+        root: &Path,
+        probe: &dyn ProcessProbe,
+        spare: &Spare<'_>,
+    ) -> Result<Swept, WorktreeError>;
 
-    /// Every worktree in the yard that carries the mark of `store`. The caller knows which have a record.
+    /// Returns every worktree in the worktree root that carries the mark of `store`. The caller knows which
+    /// have a record.
     async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError>;
 
-    /// The rescues that a repository holds, newest first. One that cannot be read hides no other.
+    /// Returns the rescues in a repository, newest first. An unreadable one does not hide the others.
     async fn rescues(&self, repo: &Path) -> Result<RescueList, WorktreeError>;
 
-    /// One rescue, with every path in it.
+    /// Returns one rescue with all of its paths.
     async fn describe_rescue(&self, repo: &Path, session: &SessionId)
     -> Result<RescueDetails, WorktreeError>;
 
-    /// Puts a rescue back into `into`, which must be empty or not exist: staged, unstaged and untracked as
-    /// they were. What comes back is its user's own: it carries no mark, and the rescue stays.
+    /// Restores a rescue into `into`, which must be empty or not exist: staged, unstaged and untracked as they
+    /// were. The restored worktree belongs to the user: it carries no mark, and the rescue is kept.
     async fn restore(
         &self,
         repo: &Path,
@@ -88,7 +100,7 @@ pub trait WorktreeCleaner: Send + Sync {
         into: &Path,
     ) -> Result<RestoredWork, WorktreeError>;
 
-    /// Forgets a rescue, for ever, where it still is `commit`. Says whether there was one.
+    /// Deletes a rescue permanently if it still is `commit`. Returns whether there was one.
     async fn drop_rescue(
         &self,
         repo: &Path,
@@ -97,27 +109,27 @@ pub trait WorktreeCleaner: Send + Sync {
     ) -> Result<bool, WorktreeError>;
 }
 
-/// The place of a session's worktree, and whose it is.
+/// The location of a session's worktree, and the session and store it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plot {
-    /// The store that knows the session.
+pub struct WorktreeLocation {
+    /// The store that holds the session's record.
     pub store: String,
     /// The session.
     pub session: SessionId,
     /// The repository.
     pub repo: PathBuf,
-    /// The yard.
+    /// The worktree root.
     pub root: PathBuf,
-    /// The worktree, directly inside the yard.
+    /// The worktree, directly inside the worktree root.
     pub path: PathBuf,
 }
 
-impl Plot {
-    /// The plot of a recorded session; `None` where the record names no yard or no repository: such a
-    /// worktree is nobody's to remove.
-    pub fn of(session: &Session, store: &str) -> Option<Plot> {
+impl WorktreeLocation {
+    /// Returns the worktree location of a recorded session; `None` if the record names no worktree root or no
+    /// repository: such a worktree must not be removed.
+    pub fn of(session: &Session, store: &str) -> Option<WorktreeLocation> {
         let worktree = session.worktree.as_ref()?;
-        Some(Plot {
+        Some(WorktreeLocation {
             store: store.to_owned(),
             session: session.id.clone(),
             repo: worktree.repo.as_ref()?.as_path().to_owned(),
@@ -127,64 +139,66 @@ impl Plot {
     }
 }
 
-/// What a new worktree begins with.
+/// What a new worktree starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartPoint {
-    /// The branch to make for it. It must not exist yet, unless something of it was begun.
+    /// The branch to create. It must not exist yet, unless `begun` allows it.
     pub branch: String,
-    /// Where it begins; the repository's HEAD without one.
+    /// The commit that the branch starts at; the repository's HEAD if not set.
     pub base: Option<String>,
-    /// What an earlier session began, and this one goes on with.
+    /// The work of an earlier session that is continued.
     pub begun: Begun,
 }
 
-/// What there is of a piece of work before its worktree is made.
+/// The work that exists before the worktree is created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Begun {
     /// Nothing.
     #[default]
     Nothing,
-    /// Perhaps the branch: where it is there, and nobody has it checked out, the worktree begins at its tip.
+    /// Perhaps the branch: if it exists and is not checked out anywhere, the worktree starts at its tip.
     Branch,
-    /// The rescue of this session: its commit, its files and its index, on the branch it was on. Where the
-    /// branch is there by now and is elsewhere, that is refused.
+    /// The rescue of this session: its commit, its files and its index, on the branch it was on. Refused if the
+    /// branch exists now and points elsewhere.
     Rescue(SessionId),
 }
 
-/// A worktree that was made.
+/// A worktree that was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatedWorktree {
-    /// The commit it began at.
+    /// The commit that it started at.
     pub base: String,
 }
 
-/// How a cleaner does its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Options of a cleaner.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorktreeOptions {
     /// Whether small ignored files whose folder is not itself ignored are rescued too.
     pub rescue_ignored: bool,
+    /// The host that is written into marks.
+    pub host: Option<Host>,
 }
 
-/// What is at a plot.
+/// What exists at a worktree location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inspection {
-    /// Nothing: it was never made, or is removed.
+    /// Nothing: it was never created, or has been removed.
     Absent,
     /// A worktree of this session.
     Present {
-        /// Whether a rescue would have anything to save besides commits.
+        /// Whether a rescue would save anything besides commits.
         dirty: bool,
-        /// Commits that no other branch, tag or remote has.
+        /// The number of commits that no other branch, tag or remote has.
         own_commits: usize,
     },
-    /// Something that is not this session's worktree, and what it is.
+    /// Something that is not this session's worktree, with its description.
     Foreign(String),
 }
 
-/// Says that a worktree's content is safe.
+/// Proof that a worktree's content is saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rescued {
-    /// The ref and commit that hold it; `None` where there was nothing that exists nowhere else.
+    /// The ref and commit that hold it; `None` if nothing needed saving.
     pub saved: Option<Rescue>,
 }
 
@@ -195,16 +209,16 @@ pub struct Rescue {
     pub reference: String,
     /// The commit.
     pub commit: String,
-    /// How many files differ from HEAD.
+    /// The number of files that differ from HEAD.
     pub files: usize,
 }
 
 /// The rescues of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RescueList {
-    /// Those that can be read, newest first.
+    /// The readable ones, newest first.
     pub entries: Vec<RescueEntry>,
-    /// Those that cannot: damaged, or of a newer version. Somebody's work all the same.
+    /// The unreadable ones: damaged, or of a newer version. They hold work too.
     pub unreadable: Vec<UnreadableRescue>,
 }
 
@@ -213,25 +227,27 @@ pub struct RescueList {
 pub struct UnreadableRescue {
     /// Its ref.
     pub reference: String,
-    /// Why.
+    /// Why it cannot be read.
     pub why: String,
 }
 
-/// A rescue that a repository holds.
+/// A rescue in a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescueEntry {
     /// The session whose work it is.
     pub session: SessionId,
-    /// Where it is.
+    /// Its ref and commit.
     pub rescue: Rescue,
     /// When it was made.
     pub created_at: Time,
+    /// The host of its worktree; `None` if an earlier release did not record it.
+    pub host: Option<Host>,
 }
 
-/// A rescue, path by path.
+/// A rescue with its paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescueDetails {
-    /// Which rescue.
+    /// The rescue.
     pub entry: RescueEntry,
     /// The branch that was checked out; `None` for a detached HEAD.
     pub branch: Option<String>,
@@ -246,7 +262,7 @@ pub struct RescueDetails {
 /// One path of a rescue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescuedPath {
-    /// The path, from the worktree's top.
+    /// The path, relative to the top of the worktree.
     pub path: OsText,
     /// How it differed from HEAD.
     pub change: PathChange,
@@ -266,38 +282,61 @@ pub enum PathChange {
 /// Something that a rescue did not save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The path, from the worktree's top.
+    /// The path, relative to the top of the worktree.
     pub path: OsText,
     /// Why.
     pub why: String,
 }
 
-/// What became of a worktree that was to be removed.
+/// The outcome of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It is gone.
+    /// It was removed.
     Removed,
     /// It was gone already.
     AlreadyGone,
-    /// It stays, because of this.
+    /// It was kept, for this reason.
     Kept(String),
 }
 
-/// What became of a worktree that was to be rescued and removed.
+/// The outcome of a rescue with removal.
 #[derive(Debug)]
 pub struct Cleared {
-    /// Where its work is.
+    /// The saved work.
     pub rescued: Rescued,
-    /// Whether it went.
+    /// The outcome of the removal.
     pub removal: Result<Removal, WorktreeError>,
 }
 
-/// What a restore gave back.
+/// Returns whether another host must delete what was removed of a session.
+pub type Spare<'a> = dyn Fn(&SessionId) -> bool + Sync + 'a;
+
+/// The outcome of a sweep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// The number of worktrees deleted.
+    pub deleted: usize,
+    /// What could not be deleted, sorted by path.
+    pub left: Vec<Leftover>,
+}
+
+/// A removed worktree whose files could not all be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The session whose worktree it was, if known.
+    pub session: Option<SessionId>,
+    /// Where its files are.
+    pub path: PathBuf,
+    /// What could not be deleted, and why.
+    pub why: String,
+}
+
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredWork {
-    /// Where.
+    /// The restored worktree.
     pub path: PathBuf,
-    /// How many files differ from HEAD.
+    /// The number of files that differ from HEAD.
     pub files: usize,
     /// The branch that is checked out there; `None` for a detached HEAD.
     pub branch: Option<String>,
@@ -306,36 +345,38 @@ pub struct RestoredWork {
 /// A marked worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// Where it is, and whose.
-    pub plot: Plot,
-    /// Since when.
+    /// Its location.
+    pub location: WorktreeLocation,
+    /// When it was created.
     pub made_at: Time,
+    /// The host that it was created on; `None` if an earlier release did not record it.
+    pub host: Option<Host>,
 }
 
-/// Why a worktree was left as it is.
+/// Why a worktree operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorktreeError {
-    /// It does not lie inside the yard, or not under this session's mark.
+    /// It is not inside the worktree root, or does not carry this session's mark.
     #[error("{}: not a worktree of session {session} in {}: {why}", .path.display(), .root.display())]
     NotOurs {
         /// The path.
         path: PathBuf,
-        /// The yard.
+        /// The worktree root.
         root: PathBuf,
         /// The session.
         session: SessionId,
-        /// What was seen.
+        /// What was found instead.
         why: String,
     },
     /// The branch, path or base cannot be used.
-    #[error("cannot make a worktree at {}: {why}", .path.display())]
+    #[error("cannot create a worktree at {}: {why}", .path.display())]
     CannotCreate {
         /// The path.
         path: PathBuf,
         /// Why.
         why: String,
     },
-    /// Its content could not be saved, so it stays.
+    /// Its content could not be saved, so it is kept.
     #[error("cannot rescue {}: {why}", .path.display())]
     CannotRescue {
         /// The path.
@@ -343,7 +384,7 @@ pub enum WorktreeError {
         /// Why.
         why: String,
     },
-    /// It is no git repository, or one that cannot be used.
+    /// It is not a git repository, or one that cannot be used.
     #[error("{}: {why}", .path.display())]
     NoRepository {
         /// The path.
@@ -351,7 +392,7 @@ pub enum WorktreeError {
         /// What is wrong with it.
         why: String,
     },
-    /// The place to restore into cannot be used.
+    /// The target of the restore cannot be used.
     #[error("cannot restore into {}: {why}", .path.display())]
     CannotRestore {
         /// The path.
@@ -370,11 +411,11 @@ pub enum WorktreeError {
     /// The operating system or git failed.
     #[error("{action} {}", .path.display())]
     Backend {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// On what.
+        /// The path it was tried on.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -1,28 +1,28 @@
-//! How layers become settings: files are flattened to dotted keys, unknown keys are errors, and a
-//! repository that is not trusted may set only what is harmless.
+//! Resolution of layers into settings: files are flattened to dotted keys, unknown keys are errors, and an
+//! untrusted repository may set only what has no effect outside of it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::settings::SettingInfo;
 use super::value::SettingValue;
 
-/// Everything that has a say, as the caller read it.
+/// All layers, as the caller read them.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     /// The user's `config.toml`.
     pub user: Option<FileLayer>,
-    /// What the repository's configuration of another tool means here.
+    /// The repository's configuration of another tool, translated to our settings.
     pub foreign: Option<ForeignLayer>,
     /// The repository's `.sexton.toml`.
     pub repo: Option<RepoLayer>,
     /// The environment.
     pub env: BTreeMap<String, String>,
-    /// Flags that were given, by the key they set: `("store.url", "--store", "json:/x")`.
+    /// The given flags, by the key that they set: `("store.url", "--store", "json:/x")`.
     pub flags: Vec<(&'static str, &'static str, String)>,
-    /// The store of a program that was told nothing: its scheme, and its file in the state directory.
+    /// The default store: its scheme, and its file in the state directory.
     pub default_store: (&'static str, &'static str),
 }
 
@@ -31,7 +31,7 @@ pub struct Layers {
 pub struct FileLayer {
     /// Where it is, for messages.
     pub path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub text: String,
 }
 
@@ -40,22 +40,28 @@ pub struct FileLayer {
 pub struct RepoLayer {
     /// The file.
     pub file: FileLayer,
-    /// Whether its user said `sexton trust` of exactly this content.
+    /// Whether the user trusted exactly this content with `sexton trust`.
     pub trusted: bool,
 }
 
-/// A repository's configuration of another tool, put into our words by whoever knows that tool.
+/// A repository's configuration of another tool, translated to our settings.
 #[derive(Clone, Debug)]
 pub struct ForeignLayer {
     /// Where it is, for messages.
     pub path: PathBuf,
-    /// Whether its user said `sexton trust` of exactly this content.
+    /// Whether the user trusted exactly this content with `sexton trust`.
     pub trusted: bool,
-    /// What it sets, by our keys, as a flag would write it.
+    /// Whether the configured store is that tool's own file in the same repository. Then its settings for the
+    /// retention of those records apply without trust, since they affect nothing else.
+    pub own_store: bool,
+    /// The values that it sets, by our keys, in the form of a flag's value.
     pub values: Vec<(&'static str, String)>,
 }
 
-/// A value, and where it came from.
+/// The settings that another tool's configuration may set for its own records.
+const OF_OWN_STORE: [&str; 2] = ["retention.ttl", "recover.min_age"];
+
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting<T> {
     /// The value.
@@ -67,7 +73,7 @@ pub struct Setting<T> {
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// It was not set.
     Default,
     /// A file.
     File(PathBuf),
@@ -88,7 +94,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A key that an untrusted repository's file wanted to set.
+/// A key that an untrusted repository's file tried to set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredKey {
     /// The file.
@@ -105,11 +111,11 @@ pub enum ConfigError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Where, and what.
+        /// The position and the error.
         #[source]
         source: Box<toml::de::Error>,
     },
-    /// A file has a key that does not exist.
+    /// A file has an unknown key.
     #[error("{}: unknown key `{}`{}", .path.display(), .key.escape_debug(), suggestion(.nearest.as_ref()))]
     UnknownKey {
         /// The file.
@@ -119,14 +125,14 @@ pub enum ConfigError {
         /// The key that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// A value is not of its setting's kind.
+    /// A value does not have its setting's type.
     #[error("{origin}: `{key}` is {value} but must be {expected}")]
     BadValue {
         /// Where it was given.
         origin: Origin,
         /// The setting.
         key: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
         /// What was expected.
         expected: &'static str,
@@ -140,7 +146,17 @@ fn suggestion(nearest: Option<&&'static str>) -> String {
     nearest.map(|key| format!(" (did you mean `{key}`?)")).unwrap_or_default()
 }
 
+impl RepoLayer {
+    fn may_set(&self, info: &SettingInfo) -> bool {
+        self.trusted || !info.needs_trust()
+    }
+}
+
 impl ForeignLayer {
+    fn may_set(&self, info: &SettingInfo) -> bool {
+        self.trusted || !info.needs_trust() || (self.own_store && OF_OWN_STORE.contains(&info.key))
+    }
+
     fn texts(&self, key: &'static str) -> impl Iterator<Item = (&ForeignLayer, &str)> {
         let values = self.values.iter().filter(move |(set, _)| *set == key);
         values.map(move |(_, text)| (self, text.as_str()))
@@ -165,43 +181,83 @@ impl<'a> Resolver<'a> {
         Ok(Resolver { layers, known, user, repo, ignored: RefCell::default() })
     }
 
-    /// The strongest layer's value for `key`. Weaker layers are read all the same, so that a mistake in
-    /// a file is not hidden until the day its flag is left out.
+    /// Returns the value of the strongest layer for `key`. Weaker layers are parsed too, so that an error in a
+    /// file is found even while a flag overrides it.
     pub(super) fn resolve<T: SettingValue>(
         &self,
         key: &'static str,
         default: impl FnOnce() -> Result<T, ConfigError>,
     ) -> Result<Setting<T>, ConfigError> {
-        let info = self.known.iter().find(|info| info.key == key).expect("a declared key");
+        let info = self.require_info(key);
+        let user = self.find_by_user_file(info)?;
+        let repository = self.find_by_repository(info)?;
+        let found = self.find_by_caller(info)?.or(repository).or(user);
+        found.map_or_else(|| Ok(Setting { value: default()?, origin: Origin::Default }), Ok)
+    }
+
+    /// Does the same, but ignores the repository, trusted or not.
+    pub(super) fn resolve_by_user<T: SettingValue>(
+        &self,
+        key: &'static str,
+        default: impl FnOnce() -> Result<T, ConfigError>,
+    ) -> Result<Setting<T>, ConfigError> {
+        let info = self.require_info(key);
+        let user = self.find_by_user_file(info)?;
+        let found = self.find_by_caller(info)?.or(user);
+        found.map_or_else(|| Ok(Setting { value: default()?, origin: Origin::Default }), Ok)
+    }
+
+    fn require_info(&self, key: &'static str) -> &'static SettingInfo {
+        self.known.iter().find(|info| info.key == key).expect("the key is declared")
+    }
+
+    fn find_by_user_file<T: SettingValue>(
+        &self,
+        info: &SettingInfo,
+    ) -> Result<Option<Setting<T>>, ConfigError> {
+        let found = self.layers.user.as_ref().zip(self.user.get(info.key));
+        found.map(|(file, value)| read_file_value(info, file, value)).transpose()
+    }
+
+    /// Returns the value from the repository's files if they may set it. Otherwise it is noted and not even
+    /// parsed.
+    fn find_by_repository<T: SettingValue>(
+        &self,
+        info: &SettingInfo,
+    ) -> Result<Option<Setting<T>>, ConfigError> {
         let mut found = None;
-        if let Some((file, value)) = self.layers.user.as_ref().zip(self.user.get(key)) {
-            found = Some(read_file_value(info, file, value)?);
-        }
-        for (layer, text) in self.layers.foreign.iter().flat_map(|layer| layer.texts(key)) {
-            let setting = read_text(info, Origin::File(layer.path.clone()), text)?;
-            if info.needs_trust && !layer.trusted {
-                self.ignored.borrow_mut().push(IgnoredKey { path: layer.path.clone(), key });
+        for (layer, text) in self.layers.foreign.iter().flat_map(|layer| layer.texts(info.key)) {
+            if layer.may_set(info) {
+                found = Some(read_text(info, Origin::File(layer.path.clone()), text)?);
             } else {
-                found = Some(setting);
+                self.ignore(&layer.path, info);
             }
         }
-        if let Some((repo, value)) = self.layers.repo.as_ref().zip(self.repo.get(key)) {
-            let setting = read_file_value(info, &repo.file, value)?;
-            if info.needs_trust && !repo.trusted {
-                self.ignored.borrow_mut().push(IgnoredKey { path: repo.file.path.clone(), key });
+        if let Some((repo, value)) = self.layers.repo.as_ref().zip(self.repo.get(info.key)) {
+            if repo.may_set(info) {
+                found = Some(read_file_value(info, &repo.file, value)?);
             } else {
-                found = Some(setting);
+                self.ignore(&repo.file.path, info);
             }
         }
+        Ok(found)
+    }
+
+    fn find_by_caller<T: SettingValue>(&self, info: &SettingInfo) -> Result<Option<Setting<T>>, ConfigError> {
+        let mut found = None;
         if let Some((name, text)) = info.env.and_then(|name| Some((name, self.layers.env.get(name)?)))
             && !text.is_empty()
         {
             found = Some(read_text(info, Origin::Env(name), text)?);
         }
-        for (_, flag, text) in self.layers.flags.iter().filter(|(flagged, ..)| *flagged == key) {
+        for (_, flag, text) in self.layers.flags.iter().filter(|(flagged, ..)| *flagged == info.key) {
             found = Some(read_text(info, Origin::Flag(flag), text)?);
         }
-        found.map_or_else(|| Ok(Setting { value: default()?, origin: Origin::Default }), Ok)
+        Ok(found)
+    }
+
+    fn ignore(&self, path: &Path, info: &SettingInfo) {
+        self.ignored.borrow_mut().push(IgnoredKey { path: path.to_owned(), key: info.key });
     }
 
     pub(super) fn into_ignored(self) -> Vec<IgnoredKey> {
@@ -233,11 +289,11 @@ fn read_file_value<T: SettingValue>(
 }
 
 fn bad_value<T: SettingValue>(info: &SettingInfo, origin: Origin, value: String) -> ConfigError {
-    let value = if T::SECRET { "something else".to_owned() } else { value };
+    let value = if T::SECRET { "invalid".to_owned() } else { value };
     ConfigError::BadValue { origin, key: info.key, value, expected: T::EXPECTED }
 }
 
-/// A file's values by their dotted keys. A table that is not itself a key is walked into.
+/// Returns a file's values by their dotted keys. Descends into tables that are not keys themselves.
 fn flatten(file: &FileLayer, known: &'static [SettingInfo]) -> Result<Values, ConfigError> {
     let table: toml::Table = file
         .text
@@ -264,12 +320,12 @@ fn flatten(file: &FileLayer, known: &'static [SettingInfo]) -> Result<Values, Co
     Ok(values)
 }
 
-/// How alike two keys must be for one to be suggested for the other.
+/// How similar two keys must be for one to be suggested for the other.
 const LIKENESS: f64 = 0.5;
 
 fn nearest_key(key: &str, known: &'static [SettingInfo]) -> Option<&'static str> {
     let likeness = |info: &SettingInfo| {
-        // People forget the section: `durability` means `store.durability`.
+        // Users omit the section: `durability` means `store.durability`.
         let last = info.key.rsplit('.').next().unwrap_or(info.key);
         strsim::normalized_levenshtein(key, info.key).max(strsim::normalized_levenshtein(key, last))
     };

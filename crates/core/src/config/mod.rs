@@ -1,7 +1,7 @@
-//! The configuration: every setting declared once, resolved in one place for every caller.
+//! The configuration: every setting is declared once and resolved in one place for every caller.
 //!
-//! Layers, each over the one before: defaults, the user's file, the repository's `.sexton.toml`, the
-//! environment, flags. Reading those is the caller's business; here they are text and values.
+//! Layers, each overriding the previous one: defaults, the user's file, the repository's `.sexton.toml`, the
+//! environment, flags. The caller reads them; here they are text and values.
 
 mod layers;
 mod settings;

@@ -1,4 +1,4 @@
-//! The kinds of values that a setting can have, from text and from TOML, and back.
+//! The types of settings, and their conversion from and to text and TOML.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,25 +11,25 @@ use crate::store::Durability;
 
 /// A value that can be written in a file, in the environment and as a flag.
 pub trait SettingValue: Sized {
-    /// What an error says was expected.
+    /// What an error names as expected.
     const EXPECTED: &'static str;
 
-    /// Whether nobody may see it, not even in an error.
+    /// Whether it must not be printed, not even in an error.
     const SECRET: bool = false;
 
-    /// Reads it from a flag or an environment variable.
+    /// Parses it from a flag or an environment variable.
     fn from_text(text: &str) -> Option<Self>;
 
-    /// Reads it from a TOML file, where most values are strings.
+    /// Parses it from a TOML file, in which most values are strings.
     fn from_toml(value: &toml::Value) -> Option<Self> {
         value.as_str().and_then(Self::from_text)
     }
 
-    /// Writes it as `sexton config` shows it.
+    /// Converts it to the form that `sexton config` prints.
     fn to_json(&self) -> serde_json::Value;
 }
 
-/// A store's URL: `SCHEME:PATH`. Which schemes there are is the registry's business.
+/// A store's URL: `SCHEME:PATH`. The registry knows the schemes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreUrl(pub String);
 
@@ -58,7 +58,7 @@ impl SettingValue for PathBuf {
 }
 
 impl SettingValue for String {
-    const EXPECTED: &'static str = "a word";
+    const EXPECTED: &'static str = "a non-empty string";
 
     fn from_text(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| text.to_owned())
@@ -149,11 +149,11 @@ impl SettingValue for OrOff<Duration> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// The shortest secret: one that can be guessed is none.
+/// The shortest secret: a shorter one could be guessed.
 const MIN_SECRET: usize = 16;
 
 impl Secret {
-    /// The value, for whoever compares it.
+    /// Returns the value, for a comparison.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -182,12 +182,12 @@ impl SettingValue for OrOff<Secret> {
     }
 }
 
-/// Several texts.
+/// A list of strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextList(pub Vec<String>);
 
 impl SettingValue for TextList {
-    const EXPECTED: &'static str = "a list of texts such as `[\"cargo *\"]`";
+    const EXPECTED: &'static str = "a list of strings such as `[\"cargo *\"]`";
 
     fn from_text(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| TextList(vec![text.to_owned()]))
@@ -203,7 +203,7 @@ impl SettingValue for TextList {
     }
 }
 
-/// A value that is found out where nobody chose one: `auto`, or the value.
+/// A value that is determined automatically unless it is set: `auto`, or the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrAuto<T>(pub Option<T>);
 
@@ -224,7 +224,7 @@ impl SettingValue for OrAuto<PathBuf> {
 }
 
 impl SettingValue for OrAuto<String> {
-    const EXPECTED: &'static str = "`auto`, or a text";
+    const EXPECTED: &'static str = "`auto`, or a string";
 
     fn from_text(text: &str) -> Option<Self> {
         if text == "auto" {
@@ -287,26 +287,30 @@ impl SettingValue for ByteSize {
     }
 }
 
-/// How a session's processes are held together.
+/// How a session's processes are contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Containment {
-    /// A control group where one can be made, else the tree.
+    /// A control group if one can be created, otherwise a scope of the service manager if the user lingers,
+    /// otherwise the tree.
     #[default]
     Auto,
-    /// A control group; an error where none can be made.
+    /// A control group; an error if none can be created.
     Cgroup,
-    /// Cookie and descent alone.
+    /// A transient scope of the service manager; an error if none is available.
+    Systemd,
+    /// Only cookie, limit mark and descent.
     Tree,
 }
 
 impl SettingValue for Containment {
-    const EXPECTED: &'static str = "`auto`, `cgroup` or `tree`";
+    const EXPECTED: &'static str = "`auto`, `cgroup`, `systemd` or `tree`";
 
     fn from_text(text: &str) -> Option<Self> {
         match text {
             "auto" => Some(Containment::Auto),
             "cgroup" => Some(Containment::Cgroup),
+            "systemd" => Some(Containment::Systemd),
             "tree" => Some(Containment::Tree),
             _ => None,
         }
@@ -316,16 +320,17 @@ impl SettingValue for Containment {
         match self {
             Containment::Auto => "auto",
             Containment::Cgroup => "cgroup",
+            Containment::Systemd => "systemd",
             Containment::Tree => "tree",
         }
         .into()
     }
 }
 
-/// What becomes of changes that an agent left uncommitted when it ended well.
+/// What happens to changes that a successful agent left uncommitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncommitted {
-    /// They are committed on its branch: it said that it was done with them.
+    /// They are committed on its branch: the agent reported that it was done with them.
     Commit,
     /// They are rescued with its worktree.
     Rescue,
@@ -376,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_switch_can_be_written_as_toml_writes_it() {
+    fn switch_accepts_toml_booleans() {
         for (value, on) in [(toml::Value::Boolean(true), true), (toml::Value::String("off".into()), false)] {
             assert_eq!(Switch::from_toml(&value), Some(Switch(on)));
         }
@@ -384,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_needs_its_unit_and_reads_back() {
+    fn size_requires_a_unit_and_round_trips() {
         for (text, bytes) in [("64MiB", 64 << 20), ("512KiB", 512 << 10), ("2GiB", 2 << 30), ("100B", 100)] {
             assert_eq!(ByteSize::from_text(text), Some(ByteSize(bytes)));
             assert_eq!(ByteSize(bytes).to_json(), text);

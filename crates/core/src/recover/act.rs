@@ -1,120 +1,144 @@
-//! Acting: carries a plan out, all sessions side by side, each step only where the one before succeeded.
+//! Execution of a plan: all sessions side by side, each step only if the previous one succeeded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::case::Case;
-use super::ground::{Ground, Progress, RecoverError};
+use super::context::{Progress, RecoverError, RecoveryContext, UnreadableExit};
 use super::observe::observe;
-use super::plan::{Step, plan};
+use super::plan::{Step, Verdict, plan};
 use super::policy::Policy;
-use super::report::{Report, seconds};
-use super::{adopt, end, record, retention, strays, yard};
+use super::problem::{Problem, ProblemKind};
+use super::report::{Outcome, Report, seconds};
+use super::{adopt, end, format, problem, record, retention, strays, supervise, worktrees};
 use crate::probe::lineage;
 use crate::store::{LockGuard, LockName};
-use crate::{ProcessIdentity, StoreError, Time};
+use crate::worktree::Leftover;
+use crate::{Incarnation, ProcessIdentity, StoreError, Time};
 
-/// How long a recovery waits for another one. The other may be saving a great deal of work.
+/// How long a recovery waits for another one, which may be saving a lot of work.
 const LOCK_WAIT: Duration = Duration::from_secs(600);
 
-/// After how long its user is told that it waits.
+/// How long to wait before the user is notified of the wait.
 const SHORT_WAIT: Duration = Duration::from_millis(500);
 
-/// How often sessions that somebody else changed meanwhile are judged again.
+/// How many times sessions that another process changed meanwhile are judged.
 const ROUNDS: usize = 4;
 
 /// One recovery.
 pub(super) struct Run<'a> {
-    pub(super) ground: &'a Ground<'a>,
+    pub(super) context: &'a RecoveryContext<'a>,
     pub(super) policy: &'a Policy,
     pub(super) progress: &'a dyn Progress,
-    /// The process that recovers, and its ancestors.
+    /// The recovering process and its ancestors.
     pub(super) lineage: Vec<ProcessIdentity>,
     /// The store's own identifier.
     pub(super) store: Option<String>,
+    /// This host in its present incarnation.
+    pub(super) here: Incarnation,
+    /// The problems that earlier recoveries could not resolve.
+    pub(super) known: Vec<Problem>,
+    /// What could not be deleted, by path, each with its worktree root.
+    pub(super) leftovers: BTreeMap<PathBuf, (PathBuf, Leftover)>,
     pub(super) report: Report,
-    /// Since when nothing was counted; `None` where nothing was yet.
+    /// When the counters were last taken; `None` if they were not yet.
     counted: Option<Time>,
     started: Time,
 }
 
-/// Puts everything in order: ends orphans, saves their work, removes their worktrees, records what became
-/// of them, and lets old records go. With `policy.dry_run` it says what it would do.
+/// Ends orphans, saves their work, removes their worktrees, records the outcome, and deletes old records. With
+/// `policy.dry_run` it only reports what it would do.
 ///
-/// Only one recovery works on a store at a time; another waits, and finds little to do.
+/// Only one recovery works on a store at a time; another waits, and then finds little to do.
 pub async fn recover(
-    ground: &Ground<'_>,
+    context: &RecoveryContext<'_>,
     policy: &Policy,
     progress: &dyn Progress,
 ) -> Result<Report, RecoverError> {
     let _lock = if policy.dry_run {
         None
     } else {
-        let lock = lock(ground, progress).await?;
-        ground.premises.commit_exits(ground.store)?;
+        let lock = lock(context, progress).await?;
+        context.state_files.commit_exits(context.store, context.probe)?;
         Some(lock)
     };
-    let mut run = Run::new(ground, policy, progress).await?;
+    let mut run = Run::new(context, policy, progress).await?;
     let mut own = run.settle_sessions().await?;
     strays::clear(&mut run).await?;
     retention::apply(&mut run).await?;
-    yard::sweep(&mut run).await?;
-    run.report.seconds.total = seconds(run.started, (ground.clock)());
+    worktrees::sweep(&mut run).await?;
+    format::raise(&mut run).await?;
+    run.conclude()?;
+    run.report.seconds.total = seconds(run.started, (context.clock)());
     end::end_own_ancestors(&run, &mut own).await?;
     Ok(run.report)
 }
 
-/// Makes sure that no other recovery works on the store, waiting for one that does.
-pub(super) async fn lock(ground: &Ground<'_>, progress: &dyn Progress) -> Result<LockGuard, StoreError> {
+/// Takes the recovery lock of the store, waiting for another recovery that holds it.
+pub(super) async fn lock(
+    context: &RecoveryContext<'_>,
+    progress: &dyn Progress,
+) -> Result<LockGuard, StoreError> {
     let name = LockName::new("recover")?;
-    match ground.store.lock(&name, SHORT_WAIT).await {
+    match context.store.lock(&name, SHORT_WAIT).await {
         Err(StoreError::LockTimeout { .. }) => {
             progress.wait_for_other();
-            ground.store.lock(&name, LOCK_WAIT).await
+            context.store.lock(&name, LOCK_WAIT).await
         }
         other => other,
     }
 }
 
-/// Saves and removes the strays of this store, and nothing else.
+/// Saves and removes the strays of this store, and does nothing else.
 pub async fn clear_strays(
-    ground: &Ground<'_>,
+    context: &RecoveryContext<'_>,
     policy: &Policy,
     progress: &dyn Progress,
 ) -> Result<Report, RecoverError> {
     let _lock = match policy.dry_run {
         true => None,
-        false => Some(lock(ground, progress).await?),
+        false => Some(lock(context, progress).await?),
     };
-    let mut run = Run::new(ground, policy, progress).await?;
+    let mut run = Run::new(context, policy, progress).await?;
     strays::clear(&mut run).await?;
-    yard::sweep(&mut run).await?;
+    worktrees::sweep(&mut run).await?;
+    run.collect_problems();
     Ok(run.report)
 }
 
 impl<'a> Run<'a> {
     async fn new(
-        ground: &'a Ground<'a>,
+        context: &'a RecoveryContext<'a>,
         policy: &'a Policy,
         progress: &'a dyn Progress,
     ) -> Result<Run<'a>, RecoverError> {
+        let known = context.state_files.known_problems(&context.store.describe());
+        let (known, unreadable) = match known {
+            Ok(known) => (known, None),
+            Err(error) => (Vec::new(), Some(Problem::new(ProblemKind::Memory, error.to_string()))),
+        };
+        let problems = unreadable.into_iter().collect();
         Ok(Run {
-            ground,
+            here: context.here().await?,
+            known,
+            leftovers: BTreeMap::new(),
+            context,
             policy,
             progress,
-            lineage: lineage(ground.probe, ground.me).await?,
-            store: ground.store.describe().uuid,
-            report: Report { dry_run: policy.dry_run, ..Report::default() },
+            lineage: lineage(context.probe, context.me).await?,
+            store: context.store.describe().uuid,
+            report: Report { dry_run: policy.dry_run, problems, ..Report::default() },
             counted: None,
-            started: (ground.clock)(),
+            started: (context.clock)(),
         })
     }
 
     pub(super) fn now(&self) -> Time {
-        (self.ground.clock)()
+        (self.context.clock)()
     }
 
-    /// What the next commit adds to the counters: this run, once, and the time it took so far.
+    /// Returns what the next commit adds to the counters: this run, once, and the time since the last call.
     pub(super) fn take_counters(&mut self) -> BTreeMap<String, u64> {
         let now = self.now();
         let spent = self.counted.unwrap_or(self.started).age_at(now);
@@ -129,29 +153,77 @@ impl<'a> Run<'a> {
         counters
     }
 
-    /// Backs the store up before the first change of this run.
+    /// Reports the unresolved problems and which of them are new, and remembers them.
+    fn conclude(&mut self) -> Result<(), RecoverError> {
+        let exits = self
+            .context
+            .state_files
+            .unreadable_exits()
+            .map_err(RecoverError::state_files("cannot list the exit files"))?;
+        for UnreadableExit { session, path, why, .. } in exits {
+            let error = format!("the exit file {} cannot be read: {why}", path.display());
+            let problem = Problem::new(ProblemKind::ExitFile, error).of_session(&session).at(path);
+            self.report.problems.push(problem);
+        }
+        self.collect_problems();
+        let changed = problem::compare(&mut self.report.problems, &self.known);
+        if changed && !self.policy.dry_run {
+            let remembered: Vec<_> = self.report.problems.iter().map(Problem::remembered).collect();
+            let store = self.context.store.describe();
+            if let Err(error) = self.context.state_files.remember_problems(&store, &remembered) {
+                self.report.problems.push(Problem::new(ProblemKind::Memory, error.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the files that could not be deleted, and the sessions that failed for another reason.
+    fn collect_problems(&mut self) {
+        for (root, leftover) in self.leftovers.values() {
+            if let Some(session) = &leftover.session {
+                self.report.note_undeleted(session, &leftover.why);
+            }
+            self.report.problems.push(Problem::of_leftover(leftover, root));
+        }
+        let undeleted: BTreeSet<_> =
+            self.leftovers.values().map(|(_, leftover)| (&leftover.session, &leftover.why)).collect();
+        for session in self.report.sessions.iter().filter(|session| session.outcome == Outcome::Failed) {
+            let error = session.error.clone().unwrap_or_default();
+            if undeleted.contains(&(&Some(session.id.clone()), &error)) {
+                continue;
+            }
+            let kind = match (session.cause.as_str(), session.worktree) {
+                ("stray", Some(_)) => ProblemKind::Stray,
+                ("stray", None) => ProblemKind::SessionFiles,
+                _ => ProblemKind::Session,
+            };
+            self.report.problems.push(Problem::new(kind, error).of_session(&session.id));
+        }
+    }
+
+    /// Backs up the store before the first change of this run.
     pub(super) fn back_up_once(&mut self) -> Result<(), RecoverError> {
         if self.policy.backup && !self.policy.dry_run && self.report.backup.is_none() {
-            let backup = self.ground.premises.back_up(self.ground.store, self.now())?;
+            let backup = self.context.state_files.back_up(self.context.store, self.now())?;
             self.report.backup = Some(backup.path);
         }
         Ok(())
     }
 
-    /// Judges every session and does what is to be done. Returns those that this process is inside of:
-    /// their last processes are ended when everything else is done.
+    /// Judges every session and executes its steps. Returns the sessions that this process is part of: their
+    /// last processes are ended after everything else.
     async fn settle_sessions(&mut self) -> Result<Vec<Case>, RecoverError> {
         let mut done: Vec<Case> = Vec::new();
         for round in 1..=ROUNDS {
             let began = self.now();
-            let sightings = observe(self.ground, self.progress).await?;
+            let sightings = observe(self.context, self.progress).await?;
             let mut cases: Vec<_> =
                 plan(&sightings, self.policy, self.now()).decisions.into_iter().map(Case::new).collect();
-            // What a round has dealt with, it has dealt with: a failure is not tried twice in one run.
+            // A case that failed in an earlier round is not tried again in the same run.
             cases.retain(|case| !done.iter().any(|done| done.session.id == case.session.id));
             self.report.seconds.observe += seconds(began, self.now());
             if self.policy.dry_run {
-                yard::foresee(self, &mut cases).await;
+                worktrees::preview(self, &mut cases).await;
                 done = cases;
                 break;
             }
@@ -172,18 +244,26 @@ impl<'a> Run<'a> {
         if cases.iter().all(|case| case.decision.steps.is_empty()) {
             return Ok(());
         }
-        self.back_up_once()?;
+        // What an earlier run did not finish mostly stays unchanged, which does not justify another backup.
+        if cases
+            .iter()
+            .any(|case| case.decision.verdict != Verdict::Unfinished && !case.decision.steps.is_empty())
+        {
+            self.back_up_once()?;
+        }
         if cases.iter().any(|case| case.wants(|step| *step == Step::CommitExit)) {
-            self.ground.premises.commit_exits(self.ground.store)?;
+            self.context.state_files.commit_exits(self.context.store, self.context.probe)?;
         }
         adopt::adopt(self, cases).await?;
+        supervise::supervise(self, cases);
         end::claim(self, cases).await?;
         end::end(self, cases).await?;
-        yard::clean(self, cases);
+        worktrees::clean(self, cases);
+        worktrees::delete_removed(self, cases).await?;
         record::commit(self, cases).await?;
         for case in cases.iter().filter(|case| case.goes_on() && !case.inside) {
             if case.wants(|step| matches!(step, Step::End(_))) {
-                case.session.cgroup.iter().for_each(|cgroup| self.ground.probe.release(cgroup));
+                case.session.cgroup.iter().for_each(|cgroup| self.context.probe.release(cgroup));
             }
         }
         Ok(())

@@ -1,21 +1,22 @@
-//! Taking sessions over whose owner died.
+//! Adopts sessions whose owner died.
 
 use super::act::Run;
 use super::case::Case;
-use super::ground::RecoverError;
+use super::context::RecoverError;
 use super::plan::Step;
+use super::supervise::supervise_again;
 use crate::ending::find_ending;
 use crate::store::update_session;
 use crate::{Liveness, ProcessIdentity, Session};
 
-/// Tells a supervisor to read its record again.
+/// The signal on which a supervisor reads its record again.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const SIGUSR1: i32 = 10;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const SIGUSR1: i32 = 30;
 
-/// Gives every session that is to be adopted its new owner, and tells its supervisor. Where that is gone,
-/// another is started.
+/// Sets the new owner of every session that is to be adopted, and notifies its supervisor. If the supervisor is
+/// gone, a new one is started.
 pub(super) async fn adopt(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
     for case in cases.iter_mut().filter(|case| case.goes_on()) {
         let Some(owner) = case.decision.steps.iter().find_map(|step| match step {
@@ -36,8 +37,8 @@ async fn adopt_one(
 ) -> Result<(), RecoverError> {
     let orphaned_by = case.session.owner.clone();
     let (mut adopted, now) = (false, run.now());
-    // One of two wins: who has begun to end it, or who adopts it.
-    let session = update_session(run.ground.store, &case.session.id, |session| {
+    // Only one can win: the process that ends the session, or the one that adopts it.
+    let session = update_session(run.context.store, &case.session.id, |session| {
         let is_ended = find_ending(session, now).is_some();
         adopted = session.status.is_active() && !is_ended && session.owner == orphaned_by;
         if adopted {
@@ -48,7 +49,7 @@ async fn adopt_one(
     match session.await? {
         Some(session) if adopted => {
             case.session = session;
-            if let Err(why) = tell_supervisor(run, &case.session).await {
+            if let Err(why) = notify_supervisor(run, &case.session).await {
                 case.failure = Some(why);
             }
         }
@@ -57,17 +58,14 @@ async fn adopt_one(
     Ok(())
 }
 
-async fn tell_supervisor(run: &Run<'_>, session: &Session) -> Result<(), String> {
+async fn notify_supervisor(run: &Run<'_>, session: &Session) -> Result<(), String> {
     if let Some(supervisor) = &session.supervisor {
-        match run.ground.probe.signal(supervisor, SIGUSR1).await {
+        match run.context.probe.signal(supervisor, SIGUSR1).await {
             Ok(Liveness::Alive) => return Ok(()),
             Ok(Liveness::Gone | Liveness::Reused) => {}
-            Ok(Liveness::Unknown(why)) => return Err(format!("its supervisor cannot be told: {why}")),
-            Err(error) => return Err(format!("its supervisor cannot be told: {error}")),
+            Ok(Liveness::Unknown(why)) => return Err(format!("cannot notify its supervisor: {why}")),
+            Err(error) => return Err(format!("cannot notify its supervisor: {error}")),
         }
     }
-    run.ground
-        .premises
-        .supervise_again(session)
-        .map_err(|error| format!("no supervisor could be started for it: {error}"))
+    supervise_again(run, session).map(|_| ())
 }

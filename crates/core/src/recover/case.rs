@@ -1,35 +1,37 @@
-//! One session on its way through a recovery.
+//! One session during a recovery.
 
 use super::plan::{Decision, Step, Verdict};
 use super::report::{Outcome, SessionReport};
 use crate::session::WorktreeOutcome;
 use crate::{Session, Status};
 
-/// What has been done about one session so far.
+/// The progress of one session.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     /// What was decided.
     pub(super) decision: Decision,
-    /// Its record as it stands.
+    /// Its present record.
     pub(super) session: Session,
-    /// What went wrong: no later step is taken.
+    /// What failed: no later step is taken.
     pub(super) failure: Option<String>,
-    /// Somebody else changed the record meanwhile: it is judged again.
+    /// Whether another process changed the record meanwhile: the session is judged again.
     pub(super) overtaken: bool,
     /// Whether any process of it had to be ended.
     pub(super) signalled: bool,
-    /// Whether the process that recovers is inside the session itself.
+    /// Whether the recovering process is itself part of the session.
     pub(super) inside: bool,
-    /// Where its work is.
+    /// The ref that holds its saved work.
     pub(super) rescue_ref: Option<String>,
-    /// What became of its worktree.
+    /// What happened to its worktree.
     pub(super) worktree: Option<WorktreeOutcome>,
     /// Why the worktree was kept.
     pub(super) kept: Option<String>,
+    /// What part of its removed worktree could not be deleted, if the store cannot record that.
+    pub(super) undeleted: Option<String>,
 }
 
 impl Case {
-    /// A session about which something was decided and nothing done.
+    /// Creates the case of a session for which nothing was done yet.
     pub(super) fn new(decision: Decision) -> Case {
         let recovery = decision.session.recovery.as_ref();
         Case {
@@ -41,21 +43,22 @@ impl Case {
             rescue_ref: recovery.and_then(|recovery| recovery.rescue_ref.clone()),
             worktree: None,
             kept: None,
+            undeleted: None,
             decision,
         }
     }
 
-    /// Whether its next step may be taken.
+    /// Returns whether its next step may be taken.
     pub(super) fn goes_on(&self) -> bool {
         self.failure.is_none() && !self.overtaken
     }
 
-    /// Whether a step that `wanted` recognises was decided.
+    /// Returns whether the decision has a step that `wanted` selects.
     pub(super) fn wants(&self, wanted: fn(&Step) -> bool) -> bool {
         self.decision.steps.iter().any(wanted)
     }
 
-    /// The status that its record is to have when every step succeeded.
+    /// Returns the status that its record gets if every step succeeds.
     pub(super) fn final_status(&self) -> Option<Status> {
         self.decision.steps.iter().find_map(|step| match step {
             Step::Record(status) => Some(*status),
@@ -63,11 +66,11 @@ impl Case {
         })
     }
 
-    /// What the report says of it.
+    /// Returns its part of the report.
     pub(super) fn report(&self) -> SessionReport {
         let decision = &self.decision;
         let outcome = match decision.verdict {
-            _ if self.failure.is_some() => Outcome::Failed,
+            _ if self.failure.is_some() || self.undeleted.is_some() => Outcome::Failed,
             Verdict::LeftAlone => Outcome::LeftAlone,
             Verdict::Unknown => Outcome::Unknown,
             _ if self.overtaken => Outcome::LeftAlone,
@@ -78,7 +81,8 @@ impl Case {
             Verdict::LeftAlone | Verdict::Unknown => "leave_alone",
             Verdict::Ended => "commit_exit",
             Verdict::Adopted => "adopt",
-            Verdict::Owed => "clean_up",
+            Verdict::Unsupervised => "resupervised",
+            Verdict::Unfinished => "clean_up",
             Verdict::Orphan if lives || self.signalled => "end",
             Verdict::Orphan => "mark",
         };
@@ -91,8 +95,8 @@ impl Case {
             outcome,
             evidence: decision.evidence.clone(),
             rescue_ref: self.rescue_ref.clone(),
-            worktree: self.worktree,
-            error: self.failure.clone().or_else(|| self.kept.clone()),
+            worktree: self.undeleted.as_ref().map(|_| WorktreeOutcome::Failed).or(self.worktree),
+            error: [&self.failure, &self.undeleted, &self.kept].into_iter().flatten().next().cloned(),
         }
     }
 }

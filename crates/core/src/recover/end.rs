@@ -1,43 +1,43 @@
-//! Ending what is left of orphans: all of them together, in one grace period.
+//! Ends the remaining processes of orphans: all of them together, in one grace period.
 
 use std::time::Duration;
 
 use super::act::Run;
 use super::case::Case;
-use super::ground::{Phase, RecoverError};
+use super::context::{Phase, RecoverError};
 use super::plan::{Cause, Step};
 use super::report::seconds;
-use crate::ProcessIdentity;
 use crate::ending::claim_ending;
 use crate::probe::{EndPolicy, Group};
 use crate::session::{Ending, EndingReason};
+use crate::{Others, ProcessIdentity};
 
-/// What processes are told first.
+/// The first signal that is sent.
 const SIGINT: i32 = 2;
 
-/// How long a supervisor may take to record an end after its session's processes are gone: its own wait
-/// for the store, and a little more.
+/// How long a supervisor may take to record an end after its session's processes are gone: its own timeout for
+/// the store, and a margin.
 const SUPERVISOR_WAIT: Duration = Duration::from_secs(4);
 
-/// Who ends a session, as its record says.
+/// The `by` of the endings that recovery records.
 const BY: &str = "recover";
 
-/// Says in the records of living orphans that they are being ended.
+/// Records in the sessions of live orphans that they are being ended.
 pub(super) async fn claim(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
     let claims = |case: &Case| case.goes_on() && case.wants(|step| matches!(step, Step::Claim(_)));
     let ids: Vec<_> = cases.iter().filter(|case| claims(case)).map(|case| case.session.id.clone()).collect();
     if ids.is_empty() {
         return Ok(());
     }
-    // Their supervisors may record everything else, so this is where they are counted.
+    // Their supervisors may record everything else, so they are counted here.
     let mut counters = run.take_counters();
     counters.insert(format!("orphans.{}", Cause::OwnerDead), ids.len() as u64);
     let limit = run.policy.stop_grace + run.policy.kill_wait + SUPERVISOR_WAIT;
     let ending = Ending::new(EndingReason::OwnerDead, BY, run.now()).within(limit);
-    let claimed = claim_ending(run.ground.store, &ids, &ending, &counters).await?;
+    let claimed = claim_ending(run.context.store, &ids, &ending, &counters).await?;
     for case in cases.iter_mut().filter(|case| claims(case)) {
         match claimed.iter().find(|session| session.id == case.session.id) {
-            // It was adopted, or ended, a moment ago: that is judged again.
+            // It was adopted or ended in the meantime, so it is judged again.
             Some(session) if !session.status.is_active() || session.owner != case.session.owner => {
                 case.overtaken = true;
             }
@@ -48,8 +48,8 @@ pub(super) async fn claim(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), R
     Ok(())
 }
 
-/// Ends every member of every orphan, and proves them gone. Those that have a living supervisor are then
-/// recorded by it.
+/// Ends every member of every orphan, and proves that they are gone. A live supervisor then records the end of
+/// its session.
 pub(super) async fn end(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
     let began = run.now();
     let mut ending = Vec::new();
@@ -64,7 +64,8 @@ pub(super) async fn end(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), Rec
         return Ok(());
     }
     run.progress.begin(Phase::End, groups.len());
-    let reports = run.ground.probe.terminate(&groups, &policy(run, &run.lineage)).await?;
+    let policy = policy(run, &run.lineage, Others::load(run.context.store).await?);
+    let reports = run.context.probe.terminate(&groups, &policy).await?;
     for (index, report) in ending.iter().zip(&reports) {
         let case = &mut cases[*index];
         case.signalled = !report.signalled.is_empty();
@@ -72,7 +73,7 @@ pub(super) async fn end(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), Rec
         let left: Vec<_> = report
             .survivors
             .iter()
-            .map(|survivor| format!("process {} is left: {}", survivor.identity.pid, survivor.why))
+            .map(|survivor| format!("process {} is still alive: {}", survivor.identity.pid, survivor.why))
             .collect();
         if !left.is_empty() {
             case.failure = Some(left.join("; "));
@@ -83,14 +84,14 @@ pub(super) async fn end(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), Rec
     let supervisors: Vec<_> =
         recorded.iter().filter_map(|index| cases[*index].session.supervisor.clone()).collect();
     if !supervisors.is_empty() {
-        let ground = run.ground;
-        ground
-            .premises
-            .wait_for_supervisors(ground.probe, &supervisors, SUPERVISOR_WAIT)
-            .map_err(RecoverError::premises("cannot wait for supervisors"))?;
-        ground.premises.commit_exits(ground.store)?;
+        let context = run.context;
+        context
+            .state_files
+            .wait_for_supervisors(context.probe, &supervisors, SUPERVISOR_WAIT)
+            .map_err(RecoverError::state_files("cannot wait for supervisors"))?;
+        context.state_files.commit_exits(context.store, context.probe)?;
         for index in recorded {
-            match ground.store.load(&cases[index].session.id).await? {
+            match context.store.load(&cases[index].session.id).await? {
                 Some(session) => cases[index].session = session,
                 None => cases[index].overtaken = true,
             }
@@ -100,7 +101,7 @@ pub(super) async fn end(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), Rec
     Ok(())
 }
 
-/// Whether a living supervisor records the end of this session by itself, now that nobody is left.
+/// Returns whether a live supervisor records the end of this session, now that no process is left.
 fn has_supervisor(case: &Case) -> bool {
     let alive = group_to_end(case).is_some_and(|group| group.supervisor.is_some());
     alive && case.goes_on() && !case.inside
@@ -113,21 +114,23 @@ fn group_to_end(case: &Case) -> Option<&Group> {
     })
 }
 
-fn policy(run: &Run<'_>, spare: &[ProcessIdentity]) -> EndPolicy {
+fn policy(run: &Run<'_>, spare: &[ProcessIdentity], others: Others) -> EndPolicy {
     EndPolicy {
         grace: run.policy.stop_grace,
         first_signal: SIGINT,
         kill_wait: run.policy.kill_wait,
         spare: spare.to_vec(),
+        others,
     }
 }
 
-/// Ends what was spared of the sessions that this process is itself inside of, but for this process.
+/// Ends the spared processes of the sessions that this process is part of, except this process.
 pub(super) async fn end_own_ancestors(run: &Run<'_>, own: &mut [Case]) -> Result<(), RecoverError> {
     let groups: Vec<_> = own.iter().filter_map(group_to_end).cloned().collect();
     if !groups.is_empty() {
         let me = run.lineage.get(..1).unwrap_or_default();
-        run.ground.probe.terminate(&groups, &policy(run, me)).await?;
+        let others = Others::load(run.context.store).await?;
+        run.context.probe.terminate(&groups, &policy(run, me, others)).await?;
     }
     Ok(())
 }

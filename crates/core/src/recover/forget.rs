@@ -1,38 +1,37 @@
-//! Forgetting: its user's word that a session which nobody can judge is gone.
+//! `forget`: the user marks a session whose state is unknown as gone.
 
 use super::case::Case;
-use super::ground::{Ground, RecoverError};
+use super::context::{RecoverError, RecoveryContext};
 use super::observe::sight;
 use super::plan::{Cause, Decision, Step, Verdict};
 use super::report::SessionReport;
-use super::{record, yard};
+use super::{record, worktrees};
 use crate::{Batch, Liveness, SessionId, Status, StoreError};
 
-/// What came of a session that was to be forgotten.
+/// The result of `forget`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Forgotten {
-    /// It is settled now.
+    /// It is finished now.
     Done(SessionReport),
     /// It was finished already.
     AlreadyFinished(Status),
-    /// It runs: that is no matter of anybody's word.
+    /// It runs, and is therefore not changed.
     Running,
     /// There is no such session.
     NoSuchSession,
 }
 
-/// How often a lost race is run again.
+/// How many times a conflict is retried.
 const ATTEMPTS: usize = 100;
 
-/// Settles a session on its user's word: no signal is sent to anyone; its worktree is saved, and removed
-/// where nobody is in it.
-pub async fn forget(ground: &Ground<'_>, id: &SessionId) -> Result<Forgotten, RecoverError> {
+/// Marks a session as gone. Sends no signal; saves its worktree, and removes it if no process is in it.
+pub async fn forget(context: &RecoveryContext<'_>, id: &SessionId) -> Result<Forgotten, RecoverError> {
     for _ in 0..ATTEMPTS {
-        let Some(session) = ground.store.load(id).await? else { return Ok(Forgotten::NoSuchSession) };
+        let Some(session) = context.store.load(id).await? else { return Ok(Forgotten::NoSuchSession) };
         if session.is_settled() {
             return Ok(Forgotten::AlreadyFinished(session.status));
         }
-        let sighting = sight(ground, session.clone()).await?;
+        let sighting = sight(context, session.clone()).await?;
         let alive = [&sighting.process, &sighting.supervisor]
             .into_iter()
             .any(|liveness| *liveness == Some(Liveness::Alive));
@@ -48,20 +47,20 @@ pub async fn forget(ground: &Ground<'_>, id: &SessionId) -> Result<Forgotten, Re
             session,
             verdict: Verdict::Orphan,
             cause: Some(Cause::Forgotten),
-            evidence: "its user said that it is gone".to_owned(),
+            evidence: "the user marked it as gone".to_owned(),
             steps,
         });
-        let now = (ground.clock)();
+        let now = (context.clock)();
         if case.session.worktree.is_some() {
-            let store = ground.store.describe().uuid;
-            let cleaned = yard::clean_one(ground, store.as_deref(), &case.session, now).await;
+            let store = context.store.describe().uuid;
+            let cleaned = worktrees::clean_one(context, store.as_deref(), &case.session, now).await;
             case.worktree = cleaned.outcome;
             case.rescue_ref = cleaned.rescue_ref.or(case.rescue_ref);
             case.kept = cleaned.kept;
             case.failure = cleaned.failure;
         }
         let settled = record::settled(&case, now);
-        match ground.store.commit(Batch::new().replace(settled.clone())).await {
+        match context.store.commit(Batch::new().replace(settled.clone())).await {
             Ok(_) => {
                 case.session = settled;
                 return Ok(Forgotten::Done(case.report()));

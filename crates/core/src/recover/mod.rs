@@ -1,31 +1,40 @@
-//! Recovery: after any crash, put everything in order.
+//! Recovery: restores a consistent state after any crash.
 //!
-//! It looks ([`observe`]), decides ([`plan`], a pure function), acts ([`recover`]) and reports. There is
-//! no journal: a run that was killed is simply planned again from what is true, so every step is one that
-//! can be done twice. Nothing is signalled or removed because of something that nobody could tell.
+//! It observes ([`observe`]), decides ([`plan`], a pure function), acts ([`recover`]) and reports. There is no
+//! journal: after an interrupted run the next one plans again from the present state, so every step can be
+//! repeated. Unknown is never a reason to signal a process or to remove anything.
 
 mod act;
 mod adopt;
 mod case;
+mod context;
 mod end;
 mod forget;
-mod ground;
+mod format;
 mod observe;
 mod plan;
 mod policy;
+mod problem;
 mod record;
 mod report;
 mod retention;
 mod strays;
-mod yard;
+mod supervise;
+mod worktrees;
 
 pub use act::{clear_strays, recover};
+pub use context::{
+    MarkedFiles, Phase, Progress, RecoverError, RecoveryContext, Silent, StateFiles, UnreadableExit,
+};
 pub use forget::{Forgotten, forget};
-pub use ground::{Ground, MarkedFiles, Phase, Premises, Progress, RecoverError, Silent};
 pub use observe::{Sighting, observe};
 pub use plan::{Cause, Decision, Plan, Step, Verdict, plan};
 pub use policy::{Adoption, Policy, Retention};
-pub use report::{AgeBuckets, Outcome, Pruned, Report, Seconds, SessionReport, WorktreeCounts};
-pub use retention::prune;
+pub use problem::{Problem, ProblemKind};
+pub use report::{
+    AgeBuckets, FormatOutcome, FormatReport, Outcome, Pruned, Report, Seconds, SessionReport, WorktreeCounts,
+};
+pub use retention::{PruneReport, prune, prune_host};
+pub use worktrees::is_another_hosts;
 
 pub(crate) use plan::owner_is_gone;

@@ -1,82 +1,89 @@
-//! Looking: what can be said of every session that recovery owes something.
+//! Observation of every session that recovery has not finished with.
 //!
-//! The processes are looked at first, and the records and exit files read again afterwards. So a
-//! supervisor that was seen gone has written whatever it was going to write, and that is what is judged.
+//! The processes are observed first, and the records and exit files are read again afterwards. So a supervisor
+//! that was observed gone has written everything that it was going to write, and the decision is based on that.
 
 use std::collections::BTreeMap;
 
-use super::ground::{Ground, Phase, Progress, RecoverError};
-use crate::testimony::{observe_command, observe_dispatcher};
-use crate::{Liveness, ProcessIdentity, Query, Session};
+use super::context::{Phase, Progress, RecoverError, RecoveryContext};
+use crate::foreign_identity::{observe_command, observe_dispatcher};
+use crate::{Incarnation, Liveness, Place, ProcessIdentity, Query, Session, SessionId};
 
-/// What was seen of one session.
+/// The observation of one session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
-    /// Its record, read after its processes were looked at.
+    /// Its record, read after its processes were observed.
     pub session: Session,
-    /// Whether it belongs to this machine.
+    /// Whether it belongs to this host.
     pub ours: bool,
-    /// Whether its end waits in an exit file.
+    /// Whether an exit file with its end exists.
     pub exit_waits: bool,
-    /// Whether the machine was started again since.
+    /// Why its exit file could not be read this time; the file may record how the session ended.
+    pub exit_unreadable: Option<String>,
+    /// Whether the host was rebooted since.
     pub rebooted: bool,
-    /// Whether its store has no place for a process, so that none says nothing.
-    pub untold: bool,
-    /// What became of its command; `None` where none was recorded.
+    /// Whether its store cannot record a process, so that a missing one proves nothing.
+    pub store_omits_process: bool,
+    /// The state of its command; `None` if none was recorded.
     pub process: Option<Liveness>,
-    /// Who its command is. More than the record says, where another tool wrote down no more than a number.
+    /// The identity of its command. More than the record holds if another tool recorded only a pid.
     pub identity: Option<ProcessIdentity>,
-    /// What became of its supervisor.
+    /// The state of its supervisor.
     pub supervisor: Option<Liveness>,
-    /// Whether that is alive but stopped, so that it will not go on by itself.
+    /// Whether the supervisor is alive but stopped, so that it does not continue by itself.
     pub supervisor_stopped: bool,
-    /// What became of its owner.
+    /// The state of its owner.
     pub owner: Option<Liveness>,
 }
 
 impl Sighting {
-    /// Whether somebody could not be judged who matters here.
+    /// Returns whether the state of a process that matters is unknown.
     fn is_unclear(&self) -> bool {
         let seen = [&self.process, &self.supervisor, &self.owner];
         seen.into_iter().flatten().any(|liveness| matches!(liveness, Liveness::Unknown(_)))
     }
 }
 
-/// How often a session that changes while it is looked at is looked at again.
+/// How many times a session that changes during the observation is observed.
 const ROUNDS: usize = 4;
 
-/// How often a session is looked at of which it cannot be told whether it lives: the second time when everybody else
-/// was. What fails here, such as opening one file too many, may have passed by then; and who is left alone waits for the
-/// next recovery.
-const LOOKS: usize = 2;
+/// How many times a session whose liveness is unknown is observed: the second time after all others. The cause,
+/// such as too many open files, may have passed by then; otherwise the session waits for the next recovery.
+const MAX_OBSERVATIONS: usize = 2;
 
-/// Looks at every session that is not settled. One that keeps changing under the eyes is busy, not an
-/// orphan, and is left out.
-pub async fn observe(ground: &Ground<'_>, progress: &dyn Progress) -> Result<Vec<Sighting>, RecoverError> {
-    let mut records = list(ground).await?;
+/// Observes every session that is not settled. One that keeps changing is busy, not an orphan, and is left out.
+pub async fn observe(
+    context: &RecoveryContext<'_>,
+    progress: &dyn Progress,
+) -> Result<Vec<Sighting>, RecoverError> {
+    let mut records = list(context).await?;
     progress.begin(Phase::Observe, records.len());
     let mut settled = BTreeMap::new();
-    let here = ground.probe.identify(ground.me).await?;
+    let here = context.here().await?;
     for round in 1..=ROUNDS {
         let mut seen = Vec::new();
         for record in records {
-            seen.push(look(ground, &here, record).await);
+            seen.push(observe_session(context, &here, record).await);
             progress.advance();
         }
         if seen.is_empty() {
             break;
         }
-        let exits =
-            ground.premises.waiting_exits().map_err(RecoverError::premises("cannot list the exit files"))?;
+        let exits = context
+            .state_files
+            .waiting_exits()
+            .map_err(RecoverError::state_files("cannot list the exit files"))?;
+        let unreadable = find_unreadable_exits(context)?;
         let mut again: BTreeMap<_, _> =
-            list(ground).await?.into_iter().map(|record| (record.id.clone(), record)).collect();
+            list(context).await?.into_iter().map(|record| (record.id.clone(), record)).collect();
         records = Vec::new();
         for mut sighting in seen {
-            // Gone from the listing: it was settled by somebody else meanwhile.
+            // Not listed any more: another process settled it meanwhile.
             let Some(record) = again.remove(&sighting.session.id) else { continue };
-            let is_clear = round >= LOOKS || !sighting.is_unclear();
+            let is_clear = round >= MAX_OBSERVATIONS || !sighting.is_unclear();
             if record.revision == sighting.session.revision && is_clear {
                 sighting.exit_waits = exits.contains(&record.id);
+                sighting.exit_unreadable = unreadable.get(&record.id).cloned();
                 settled.insert(record.id.clone(), sighting);
             } else {
                 records.push(record);
@@ -90,23 +97,25 @@ pub async fn observe(ground: &Ground<'_>, progress: &dyn Progress) -> Result<Vec
     Ok(sightings)
 }
 
-async fn list(ground: &Ground<'_>) -> Result<Vec<Session>, RecoverError> {
-    Ok(ground.store.list(&Query::unsettled()).await?.sessions)
+async fn list(context: &RecoveryContext<'_>) -> Result<Vec<Session>, RecoverError> {
+    Ok(context.store.list(&Query::unsettled()).await?.sessions)
 }
 
-/// Looks at one session.
-pub(super) async fn sight(ground: &Ground<'_>, session: Session) -> Result<Sighting, RecoverError> {
-    let here = ground.probe.identify(ground.me).await?;
-    Ok(look(ground, &here, session).await)
+/// Observes one session.
+pub(super) async fn sight(context: &RecoveryContext<'_>, session: Session) -> Result<Sighting, RecoverError> {
+    let here = context.here().await?;
+    Ok(observe_session(context, &here, session).await)
 }
 
-async fn look(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> Sighting {
-    let ours = session.host.is_here(ground.host) && ground.store.describe().capabilities.processes;
+async fn observe_session(context: &RecoveryContext<'_>, here: &Incarnation, session: Session) -> Sighting {
+    let place = session.place(here);
+    let ours = place != Place::Elsewhere && context.store.describe().capabilities.processes;
     let mut sighting = Sighting {
         ours,
         exit_waits: false,
-        rebooted: ours && is_of_another_boot(&session, here),
-        untold: !ground.store.describe().capabilities.keeps("process.pid"),
+        exit_unreadable: None,
+        rebooted: ours && place == Place::Rebooted,
+        store_omits_process: !context.store.describe().capabilities.keeps("process.pid"),
         process: None,
         identity: None,
         supervisor: None,
@@ -117,35 +126,45 @@ async fn look(ground: &Ground<'_>, here: &ProcessIdentity, session: Session) -> 
     if !sighting.ours || sighting.rebooted {
         return sighting;
     }
-    // The command before its supervisor: one that was seen alive is not judged by what came after.
-    let command = observe_command(ground.probe, &sighting.session).await;
+    // The command before its supervisor: if the command was alive, a supervisor that exits later does not
+    // matter.
+    let command = observe_command(context.probe, &sighting.session).await;
     (sighting.process, sighting.identity) =
         command.map_or((None, None), |seen| (Some(seen.liveness), Some(seen.identity)));
-    sighting.supervisor = observed(ground, sighting.session.supervisor.as_ref()).await;
+    sighting.supervisor = observed(context, sighting.session.supervisor.as_ref()).await;
     if sighting.process == Some(Liveness::Alive) {
         sighting.owner = match (&sighting.session.owner, &sighting.identity) {
-            (None, Some(identity)) => observe_dispatcher(ground.probe, &sighting.session, identity).await,
-            (owner, _) => observed(ground, owner.as_ref()).await,
+            (None, Some(identity)) => observe_dispatcher(context.probe, &sighting.session, identity).await,
+            (owner, _) => observed(context, owner.as_ref()).await,
         };
     } else if let Some((supervisor, Liveness::Alive)) =
         sighting.session.supervisor.as_ref().zip(sighting.supervisor.clone())
     {
-        let details = ground.probe.describe(supervisor.pid).await;
+        let details = context.probe.describe(supervisor.pid).await;
         sighting.supervisor_stopped = details.is_ok_and(|details| details.stopped);
     }
     sighting
 }
 
-async fn observed(ground: &Ground<'_>, identity: Option<&ProcessIdentity>) -> Option<Liveness> {
+async fn observed(context: &RecoveryContext<'_>, identity: Option<&ProcessIdentity>) -> Option<Liveness> {
     match identity {
-        Some(identity) => Some(ground.probe.observe(identity).await),
+        Some(identity) => Some(context.probe.observe(identity).await),
         None => None,
     }
 }
 
-/// Whether the record was made before the machine was last started: then nothing of it can be alive.
-fn is_of_another_boot(session: &Session, here: &ProcessIdentity) -> bool {
-    let recorded = session.process.as_ref().or(session.supervisor.as_ref());
-    let recorded = recorded.and_then(|identity| identity.boot_id.as_ref());
-    recorded.zip(here.boot_id.as_ref()).is_some_and(|(recorded, now)| recorded != now)
+/// Returns the exit files that could not be read this time, and why. A damaged one will never be readable, so
+/// its session is judged without it.
+fn find_unreadable_exits(context: &RecoveryContext<'_>) -> Result<BTreeMap<SessionId, String>, RecoverError> {
+    let exits = context
+        .state_files
+        .unreadable_exits()
+        .map_err(RecoverError::state_files("cannot list the exit files"))?;
+    let unread = exits.into_iter().filter(|exit| !exit.damaged);
+    Ok(unread
+        .map(|exit| {
+            let why = format!("its exit file {} cannot be read: {}", exit.path.display(), exit.why);
+            (exit.session, why)
+        })
+        .collect())
 }

@@ -1,4 +1,4 @@
-//! Deciding: what is to be done, from what was seen. A pure function; the first rule that fits decides.
+//! The decision what to do, from what was observed. A pure function; the first rule that matches decides.
 
 use std::fmt;
 
@@ -11,54 +11,56 @@ use crate::probe::Group;
 use crate::session::{EndingReason, OnOwnerDeath};
 use crate::{Liveness, ProcessIdentity, Session, Status, Time};
 
-/// What is to be done, session by session, in the order in which they were seen.
+/// What to do, session by session, in the order in which they were observed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// One for each session.
+    /// One decision for each session.
     pub decisions: Vec<Decision>,
 }
 
-/// What is to be done about one session.
+/// What to do about one session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Its record, as it was judged.
+    /// The record that the decision is based on.
     pub session: Session,
-    /// What it is.
+    /// The judgement.
     pub verdict: Verdict,
     /// Why it needs recovery.
     pub cause: Option<Cause>,
-    /// What was seen, in words.
+    /// What was observed, in words.
     pub evidence: String,
-    /// What is done, in this order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What a session was found to be.
+/// How a session was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is wrong, or nothing that is ours to change.
+    /// Nothing is wrong, or nothing that this host may change.
     LeftAlone,
-    /// Nobody can tell, so nothing is done.
+    /// Its state is unknown, so nothing is done.
     Unknown,
-    /// It ended; only its record does not say so yet.
+    /// It ended, but its record does not say so yet.
     Ended,
-    /// It is dead or nobody's.
+    /// It is dead, or has no owner.
     Orphan,
-    /// An orphan that an earlier run did not finish with.
-    Owed,
-    /// Its owner died, and it gets another.
+    /// An orphan that an earlier run could not finish.
+    Unfinished,
+    /// Its owner died, and it gets a new one.
     Adopted,
+    /// It runs, its supervisor died, and it gets a new one.
+    Unsupervised,
 }
 
 /// Why a session needs recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The machine was started again since.
+    /// The host was rebooted since.
     HostRebooted,
-    /// Whoever was starting it is gone, and no command was ever recorded.
+    /// The process that was starting it is gone, and no command was ever recorded.
     NeverStarted,
-    /// It is dead, and has been for so long that nothing more can be learned.
+    /// It has been dead for longer than the stale age.
     Stale,
     /// Its pid belongs to another process now.
     PidReused,
@@ -66,12 +68,14 @@ pub enum Cause {
     ProcessDead,
     /// Its owner is gone.
     OwnerDead,
-    /// Its user said that it is gone.
+    /// It runs, and its supervisor is gone.
+    SupervisorDead,
+    /// The user marked it as gone.
     Forgotten,
 }
 
 impl Cause {
-    /// The cause as records spell it.
+    /// Returns the cause as it is written in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Cause::HostRebooted => "host_rebooted",
@@ -80,6 +84,7 @@ impl Cause {
             Cause::PidReused => "pid_reused",
             Cause::ProcessDead => "process_dead",
             Cause::OwnerDead => "owner_dead",
+            Cause::SupervisorDead => "supervisor_dead",
             Cause::Forgotten => "forgotten",
         }
     }
@@ -91,32 +96,35 @@ impl fmt::Display for Cause {
     }
 }
 
-/// One thing that is done. Each can be done twice without harm.
+/// One action. Each can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Commit what its exit file says.
+    /// Commit the content of its exit file.
     CommitExit,
-    /// Give it this owner.
+    /// Set this owner.
     Adopt(Option<Box<ProcessIdentity>>),
-    /// Say in the record that it is being ended, and why.
+    /// Start a supervisor that replaces the one it lost.
+    Supervise,
+    /// Record that it is being ended, and why.
     Claim(EndingReason),
-    /// End whoever is left of it, and prove them gone. Holds the command only where that was seen alive.
+    /// End the remaining processes, and prove that they are gone. Contains the command only if it was observed
+    /// alive.
     End(Box<Group>),
-    /// Save what its worktree holds.
+    /// Save the content of its worktree.
     Rescue,
     /// Remove its worktree.
     Remove,
-    /// Commit what became of it.
+    /// Commit the outcome.
     Record(Status),
 }
 
-/// Decides what is to be done about everything that was seen.
+/// Decides what to do about every observed session.
 pub fn plan(sightings: &[Sighting], policy: &Policy, now: Time) -> Plan {
     Plan { decisions: sightings.iter().map(|sighting| decide(sighting, policy, now)).collect() }
 }
 
 impl Plan {
-    /// Whether carrying it out changes anything.
+    /// Returns whether executing the plan changes nothing.
     pub fn is_empty(&self) -> bool {
         self.decisions.iter().all(|decision| decision.steps.is_empty())
     }
@@ -128,23 +136,30 @@ fn decide(seen: &Sighting, policy: &Policy, now: Time) -> Decision {
     let age = session.started_at.unwrap_or(session.created_at).age_at(now);
     if !seen.ours {
         return of.left_alone(match session.host.is_unnamed() {
-            true => "nothing says which process it is".to_owned(),
+            true => "its record does not identify a process".to_owned(),
             false => format!("it belongs to the host {}", session.host.hostname),
         });
     }
-    if seen.exit_waits {
+    // A supervisor writes the exit file after its command ended. While the command is alive, something else
+    // wrote the file, such as the command itself.
+    if seen.exit_waits && seen.process != Some(Liveness::Alive) {
         return of.with_steps(
             Verdict::Ended,
             None,
-            "its exit file says how it ended",
+            "its exit file records how it ended",
             vec![Step::CommitExit],
         );
     }
     if !session.status.is_active() {
-        return of.owed();
+        return of.finish_cleanup();
+    }
+    if let Some(why) = &seen.exit_unreadable
+        && seen.process != Some(Liveness::Alive)
+    {
+        return of.unknown(why);
     }
     if seen.rebooted {
-        return of.orphan(Cause::HostRebooted, "the machine was started again since", None);
+        return of.orphan(Cause::HostRebooted, "the host was rebooted", None);
     }
     if session.status == Status::Starting
         && matches!(seen.supervisor, Some(Liveness::Alive | Liveness::Unknown(_)))
@@ -154,8 +169,8 @@ fn decide(seen: &Sighting, policy: &Policy, now: Time) -> Decision {
     if age < policy.min_age {
         return of.left_alone("it is too young to be judged");
     }
-    if seen.untold && seen.process.is_none() {
-        return of.left_alone("its store does not tell of processes");
+    if seen.store_omits_process && seen.process.is_none() {
+        return of.left_alone("its store does not record processes");
     }
     let Some(process) = &seen.process else {
         return match &seen.supervisor {
@@ -174,7 +189,7 @@ fn decide(seen: &Sighting, policy: &Policy, now: Time) -> Decision {
     }
 }
 
-/// One sighting, while it is judged.
+/// One observation while it is judged.
 struct Judged<'a> {
     seen: &'a Sighting,
     now: Time,
@@ -195,7 +210,7 @@ impl Judged<'_> {
             None | Some(Liveness::Gone | Liveness::Reused) => {}
         }
         let pid = session.process.as_ref().map_or(0, |process| process.pid);
-        // Whoever was ending it, and was killed over it, had said why.
+        // If the process that was ending it was killed, the reason is recorded.
         let was_ending = session.ending.as_ref().map(|ending| ending.reason);
         let rest = Some(self.rest());
         if stale {
@@ -205,7 +220,7 @@ impl Judged<'_> {
         } else if *process == Liveness::Reused {
             self.orphan(Cause::PidReused, format!("pid {pid} belongs to another process now"), rest)
         } else {
-            self.orphan(Cause::ProcessDead, format!("process {pid} is gone, and its supervisor too"), rest)
+            self.orphan(Cause::ProcessDead, format!("process {pid} and its supervisor are gone"), rest)
         }
     }
 
@@ -214,7 +229,7 @@ impl Judged<'_> {
         let orphaned = matches!(self.seen.owner, Some(Liveness::Gone | Liveness::Reused))
             && session.on_owner_death == OnOwnerDeath::End;
         if !orphaned {
-            return self.left_alone("it runs");
+            return self.judge_supervision();
         }
         let evidence = owner_is_gone(session);
         let Some(adoption) = &policy.adopt else {
@@ -228,8 +243,29 @@ impl Judged<'_> {
         self.with_steps(Verdict::Adopted, Some(Cause::OwnerDead), evidence, steps)
     }
 
-    /// A session whose end is recorded, and for which something is still to be done.
-    fn owed(&self) -> Decision {
+    /// Judges a session that runs and has an owner, or needs none. A registered session never had a supervisor,
+    /// so none is missing.
+    fn judge_supervision(&self) -> Decision {
+        let session = &self.seen.session;
+        let pid = match (&self.seen.supervisor, &session.supervisor) {
+            (Some(Liveness::Gone | Liveness::Reused), Some(supervisor)) => supervisor.pid,
+            (Some(Liveness::Unknown(why)), _) => {
+                return self.left_alone(format!("it runs; the state of its supervisor is unknown: {why}"));
+            }
+            _ => return self.left_alone("it runs"),
+        };
+        if sexton_mutant::is("no_resupervise") {
+            return self.left_alone("it runs");
+        }
+        if find_ending(session, self.now).is_some() {
+            return self.left_alone("it is being ended already");
+        }
+        let evidence = format!("its supervisor, process {pid}, is gone");
+        self.with_steps(Verdict::Unsupervised, Some(Cause::SupervisorDead), evidence, vec![Step::Supervise])
+    }
+
+    /// Decides what remains to be done for a session whose end is recorded.
+    fn finish_cleanup(&self) -> Decision {
         let session = &self.seen.session;
         let failed = session.status == Status::CleanupFailed;
         let cause = session.recovery.as_ref().and_then(|recovery| cause_of(&recovery.cause));
@@ -254,11 +290,11 @@ impl Judged<'_> {
         };
         steps.push(Step::Record(status));
         let evidence = session.recovery.as_ref().and_then(|recovery| recovery.evidence.clone());
-        self.with_steps(Verdict::Owed, cause, evidence.unwrap_or_default(), steps)
+        self.with_steps(Verdict::Unfinished, cause, evidence.unwrap_or_default(), steps)
     }
 
-    /// Whoever may be left when the command is gone: those with the cookie, and the control group. No
-    /// process by its pid alone.
+    /// Returns the processes that may remain when the command is gone: those with the cookie or the limit mark,
+    /// and the control group. Never a process by its pid alone.
     fn rest(&self) -> Group {
         let session = &self.seen.session;
         let alive = self.seen.supervisor == Some(Liveness::Alive);
@@ -267,6 +303,7 @@ impl Judged<'_> {
             process: None,
             supervisor: session.supervisor.clone().filter(|_| alive),
             cgroup: session.cgroup.clone(),
+            limit_mark: session.limit_mark,
         }
     }
 
@@ -274,7 +311,7 @@ impl Judged<'_> {
         let session = &self.seen.session;
         let mut steps = Vec::new();
         if let Some(group) = end {
-            // Nobody else can be ending what has no process, so there is nothing to claim.
+            // Without a process, nothing else can be ending it, so there is nothing to claim.
             if group.process.is_some() && find_ending(session, self.now).is_none() {
                 steps.push(Step::Claim(EndingReason::OwnerDead));
             }
@@ -313,7 +350,7 @@ impl Judged<'_> {
     }
 }
 
-/// How records say that an owner died.
+/// Returns the evidence for an owner that died.
 pub(crate) fn owner_is_gone(session: &Session) -> String {
     match &session.owner {
         Some(owner) => format!("its owner, process {}, is gone", owner.pid),
@@ -329,6 +366,7 @@ fn cause_of(text: &str) -> Option<Cause> {
         Cause::PidReused,
         Cause::ProcessDead,
         Cause::OwnerDead,
+        Cause::SupervisorDead,
         Cause::Forgotten,
     ]
     .into_iter()

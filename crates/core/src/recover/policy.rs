@@ -1,11 +1,11 @@
-//! What recovery may do, in one place for every caller: `recover`, `prune`, a loop, the library.
+//! The policy of a recovery, in one place for every caller: `recover`, `prune`, a loop, the library.
 
 use std::time::Duration;
 
 use crate::ProcessIdentity;
 use crate::config::Config;
 
-/// How long to wait, after SIGKILL, for the kernel to let go of a process.
+/// How long to wait after SIGKILL for the kernel to end a process.
 const KILL_WAIT: Duration = Duration::from_secs(5);
 
 /// What recovery may do.
@@ -13,44 +13,44 @@ const KILL_WAIT: Duration = Duration::from_secs(5);
 pub struct Policy {
     /// How old a session must be before it is judged.
     pub min_age: Duration,
-    /// How long processes have to end before they are killed.
+    /// The grace period before processes are killed.
     pub stop_grace: Duration,
-    /// How long to wait for them after that.
+    /// How long to wait for them after SIGKILL.
     pub kill_wait: Duration,
-    /// After how long a dead session is called abandoned.
+    /// The age at which a dead session counts as abandoned.
     pub stale: Duration,
-    /// How old something without a record must be before it is a stray.
+    /// The age at which something without a record counts as a stray.
     pub stray_age: Duration,
     /// What is kept of finished sessions.
     pub retention: Retention,
-    /// Whether sessions whose owner died are taken over instead of ended.
+    /// Whether sessions whose owner died are adopted instead of ended.
     pub adopt: Option<Adoption>,
     /// Whether the store is backed up before the first change.
     pub backup: bool,
-    /// Whether everything is only looked at and said.
+    /// Whether to report only, and change nothing.
     pub dry_run: bool,
 }
 
 /// What is kept of finished sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// For how long after their end.
+    /// How long after their end.
     pub ttl: Duration,
     /// How many at most.
     pub keep: usize,
-    /// For how long rescues are kept; `None` for ever.
+    /// How long rescues are kept; `None` for permanently.
     pub rescue_ttl: Option<Duration>,
 }
 
-/// Who takes over.
+/// The new owner of adopted sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adoption {
-    /// The new owner; `None` for nobody: the session lives on by itself.
+    /// The new owner; `None` if the session continues without one.
     pub owner: Option<ProcessIdentity>,
 }
 
 impl Policy {
-    /// What the configuration says.
+    /// Creates the policy that the configuration sets.
     pub fn from_config(config: &Config) -> Policy {
         Policy {
             min_age: config.recover_min_age.value,
@@ -67,7 +67,7 @@ impl Policy {
 }
 
 impl Retention {
-    /// What the configuration says.
+    /// Creates the retention that the configuration sets.
     pub fn from_config(config: &Config) -> Retention {
         Retention {
             ttl: config.retention_ttl.value,

@@ -1,8 +1,8 @@
-//! Committing what became of orphans: many records in few batches.
+//! Commits the outcome of orphans: many records in few batches.
 
 use super::act::Run;
 use super::case::Case;
-use super::ground::RecoverError;
+use super::context::RecoverError;
 use super::plan::{Cause, Step, Verdict};
 use crate::session::{Exit, ExitReason, Recovery, WorktreeOutcome};
 use crate::{Batch, Session, Status, StoreError, Time};
@@ -10,7 +10,7 @@ use crate::{Batch, Session, Status, StoreError, Time};
 /// How many records one batch changes at most.
 const BATCH: usize = 1000;
 
-/// Commits the outcome of every case that was to be recorded.
+/// Commits the outcome of every case that has a record step.
 pub(super) async fn commit(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
     let now = run.now();
     let mut due: Vec<_> = cases
@@ -21,11 +21,14 @@ pub(super) async fn commit(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), 
             (settled != case.session).then_some((case, settled))
         })
         .collect();
+    if !due.is_empty() {
+        run.back_up_once()?;
+    }
     for chunk in due.chunks_mut(BATCH) {
         let mut batch = counted(chunk.iter().map(|(case, _)| &**case));
         batch.counters.append(&mut run.take_counters());
         batch = chunk.iter().fold(batch, |batch, (_, settled)| batch.replace(settled.clone()));
-        match run.ground.store.commit(batch.countable(&run.ground.store.describe().capabilities)).await {
+        match run.context.store.commit(batch.countable(&run.context.store.describe().capabilities)).await {
             Ok(committed) => {
                 for (case, settled) in chunk {
                     case.session =
@@ -41,11 +44,11 @@ pub(super) async fn commit(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), 
     Ok(())
 }
 
-/// Somebody changed one of them: the others are committed all the same.
+/// Commits the records one by one: another process changed one of them, and the others must not fail for that.
 async fn one_by_one(run: &Run<'_>, chunk: &mut [(&mut Case, Session)]) -> Result<(), RecoverError> {
     for (case, settled) in chunk {
         let batch = counted([&**case].into_iter()).replace(settled.clone());
-        match run.ground.store.commit(batch.countable(&run.ground.store.describe().capabilities)).await {
+        match run.context.store.commit(batch.countable(&run.context.store.describe().capabilities)).await {
             Ok(committed) => {
                 case.session = Session { revision: committed.revision_of(&settled.id), ..settled.clone() }
             }
@@ -56,7 +59,7 @@ async fn one_by_one(run: &Run<'_>, chunk: &mut [(&mut Case, Session)]) -> Result
     Ok(())
 }
 
-/// A batch that counts what became of these cases, for `metrics`.
+/// Creates a batch that counts the outcome of these cases, for `metrics`.
 fn counted<'a>(cases: impl Iterator<Item = &'a Case>) -> Batch {
     let mut batch = Batch::new();
     for case in cases {
@@ -76,7 +79,7 @@ fn counted<'a>(cases: impl Iterator<Item = &'a Case>) -> Batch {
     batch
 }
 
-/// The record as it is to be after this run.
+/// Returns the record as it is to be after this run.
 pub(super) fn settled(case: &Case, now: Time) -> Session {
     let mut session = case.session.clone();
     let cause = case.decision.cause.unwrap_or(Cause::ProcessDead);
@@ -85,7 +88,11 @@ pub(super) fn settled(case: &Case, now: Time) -> Session {
         let reason = session.ending.as_ref().map(|ending| ending.reason);
         session.finish(exit_of(cause).because(reason), now);
     }
-    if case.failure.is_some() {
+    // A session with its own end keeps it; its worktree stays pending for the next recovery.
+    let waits = case.failure.is_some() && has_own_end(session.status);
+    if waits {
+        session.status = case.session.status;
+    } else if case.failure.is_some() {
         session.status = Status::CleanupFailed;
     } else if !case.session.status.is_finished() {
         session.status = status;
@@ -101,11 +108,16 @@ pub(super) fn settled(case: &Case, now: Time) -> Session {
     });
     session.recovery = Some(Recovery {
         rescue_ref: case.rescue_ref.clone().or(recovery.rescue_ref),
-        worktree: case.worktree.or(recovery.worktree),
+        worktree: if waits { Some(WorktreeOutcome::Pending) } else { case.worktree.or(recovery.worktree) },
         error: case.failure.clone().or_else(|| case.kept.clone()),
         ..recovery
     });
     session
+}
+
+/// Returns whether a status means that the session ended by itself or on request, not through recovery.
+fn has_own_end(status: Status) -> bool {
+    status.is_finished() && !matches!(status, Status::Orphaned | Status::Abandoned)
 }
 
 fn exit_of(cause: Cause) -> Exit {

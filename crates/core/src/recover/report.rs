@@ -8,65 +8,103 @@ use serde::Serialize;
 
 use super::case::Case;
 use super::plan::Verdict;
+use super::problem::Problem;
 use crate::session::WorktreeOutcome;
 use crate::{SessionId, Status, Time};
 
-/// A recovery, told.
+/// The result of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Whether nothing was changed.
     pub dry_run: bool,
-    /// How many sessions were looked at.
+    /// The number of sessions examined.
     pub scanned: usize,
     /// The backup that was made before the first change.
     pub backup: Option<PathBuf>,
-    /// Sessions that were dead or nobody's.
+    /// Sessions that were dead or had no owner.
     pub orphans: usize,
-    /// Sessions of which processes had to be ended.
+    /// Sessions whose processes had to be ended.
     pub ended: usize,
     /// Sessions that have a new owner.
     pub adopted: usize,
-    /// Sessions that are none of our business, or in good order.
+    /// Sessions that run and have a new supervisor.
+    pub resupervised: usize,
+    /// Sessions that are in order, or that this host may not change.
     pub left_alone: usize,
-    /// Sessions that nobody can judge.
+    /// Sessions whose state is unknown.
     pub unknown: usize,
     /// Sessions that could not be cleaned up.
     pub failed: usize,
-    /// What became of worktrees.
+    /// What happened to worktrees.
     pub worktrees: WorktreeCounts,
-    /// What retention removed.
+    /// What retention deleted.
     pub pruned: Pruned,
-    /// Where the time went.
+    /// What happened to the store's format; absent if it is the newest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<FormatReport>,
+    /// How long each part took, in seconds.
     pub seconds: Seconds,
-    /// Each session.
+    /// The sessions.
     pub sessions: Vec<SessionReport>,
+    /// What could not be resolved and is tried again by every later recovery.
+    pub problems: Vec<Problem>,
 }
 
-/// What became of worktrees.
+/// What happened to worktrees.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WorktreeCounts {
-    /// Had work in them, which is in a rescue ref now.
+    /// Worktrees whose work was saved in a rescue ref.
     pub rescued: usize,
-    /// Are gone.
+    /// Worktrees that were removed.
     pub removed: usize,
-    /// Stay, for a reason.
+    /// Worktrees that were kept for a reason.
     pub kept: usize,
-    /// Could not be rescued or removed.
+    /// Worktrees that could not be rescued or removed.
     pub failed: usize,
 }
 
-/// What retention removed.
+/// What retention deleted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Pruned {
-    /// Records that were too old.
+    /// Records over the age limit.
     pub expired: usize,
-    /// Records that were too many.
+    /// Records over the count limit.
     pub over_limit: usize,
-    /// How old they were, in days since their end.
+    /// Their ages, in days since their end.
     pub age_days: AgeBuckets,
 }
 
-/// Ages, counted.
+/// What happened to the store's format.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FormatReport {
+    /// The format it had.
+    pub found: u64,
+    /// The newest that this version writes.
+    pub newest: u64,
+    /// Whether it was raised.
+    pub outcome: FormatOutcome,
+    /// Sessions whose supervisor is of an older release and may still be running.
+    pub waits_for: Vec<SessionId>,
+    /// The backup that was made before the raise.
+    pub backup: Option<PathBuf>,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// Whether the store's format was raised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FormatOutcome {
+    /// It is not raised yet.
+    #[default]
+    Waits,
+    /// It is the newest now.
+    Raised,
+    /// It could not be raised, and is unchanged.
+    Failed,
+}
+
+/// A histogram of ages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AgeBuckets {
     /// Less than a day.
@@ -78,13 +116,13 @@ pub struct AgeBuckets {
     /// Less than a month.
     #[serde(rename = "7-30")]
     pub month: usize,
-    /// More.
+    /// A month or more.
     #[serde(rename = "30+")]
     pub older: usize,
 }
 
 impl AgeBuckets {
-    /// Counts one more, of this age.
+    /// Counts one more session of this age.
     pub(super) fn count(&mut self, age: Duration) {
         *match age.as_secs() / 86_400 {
             0 => &mut self.day,
@@ -95,10 +133,10 @@ impl AgeBuckets {
     }
 }
 
-/// Where the time went.
+/// How long each part took, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Seconds {
-    /// Looking.
+    /// Observation.
     pub observe: f64,
     /// Ending processes.
     pub end: f64,
@@ -108,61 +146,82 @@ pub struct Seconds {
     pub remove: f64,
     /// Retention.
     pub prune: f64,
-    /// All together.
+    /// The whole recovery.
     pub total: f64,
 }
 
-/// One session.
+/// The result for one session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SessionReport {
-    /// Which.
+    /// The session's id.
     pub id: SessionId,
-    /// What its user calls it.
+    /// The name that the user gave it.
     pub name: Option<String>,
     /// Its status now.
     pub status: Status,
-    /// Why it needed recovery; empty where it did not.
+    /// Why it needed recovery; empty if it did not.
     pub cause: String,
-    /// What was to be done.
+    /// The planned action.
     pub action: String,
-    /// What came of that.
+    /// The result of that action.
     pub outcome: Outcome,
-    /// What was seen.
+    /// What was observed.
     pub evidence: String,
-    /// Where its work is.
+    /// The ref that holds its saved work.
     pub rescue_ref: Option<String>,
-    /// What became of its worktree.
+    /// What happened to its worktree.
     pub worktree: Option<WorktreeOutcome>,
     /// What went wrong.
     pub error: Option<String>,
 }
 
-/// What came of it.
+/// The result of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Everything that was to be done.
+    /// Everything was done.
     Done,
-    /// Nothing was to be done.
+    /// There was nothing to do.
     LeftAlone,
-    /// Nobody can tell, so nothing was done.
+    /// The state is unknown, so nothing was done.
     Unknown,
     /// Not everything could be done.
     Failed,
 }
 
-/// The seconds from `since` to `now`.
+/// Returns the seconds from `since` to `now`.
 pub(super) fn seconds(since: Time, now: Time) -> f64 {
     since.age_at(now).as_secs_f64()
 }
 
 impl Report {
-    /// Adds what became of one session.
+    /// Returns whether this recovery met a problem that no earlier one had met.
+    pub fn has_new_problems(&self) -> bool {
+        self.problems.iter().any(|problem| problem.new)
+    }
+
+    /// Corrects the report of a session whose worktree was counted as removed but could not be deleted.
+    pub(super) fn note_undeleted(&mut self, id: &SessionId, why: &str) {
+        let removed = |session: &&mut SessionReport| {
+            session.id == *id && session.worktree == Some(WorktreeOutcome::Removed)
+        };
+        let Some(session) = self.sessions.iter_mut().find(removed) else { return };
+        self.worktrees.removed -= 1;
+        self.worktrees.rescued -= usize::from(session.rescue_ref.is_some());
+        self.failed += usize::from(session.outcome != Outcome::Failed);
+        session.worktree = Some(WorktreeOutcome::Failed);
+        session.outcome = Outcome::Failed;
+        session.error = Some(why.to_owned());
+        self.worktrees.count(session);
+    }
+
+    /// Adds the result for one session.
     pub(super) fn add(&mut self, case: &Case) {
         let session = case.report();
         match case.decision.verdict {
             Verdict::Orphan if !case.overtaken => self.orphans += 1,
             Verdict::Adopted if session.outcome == Outcome::Done => self.adopted += 1,
+            Verdict::Unsupervised if session.outcome == Outcome::Done => self.resupervised += 1,
             _ => {}
         }
         self.ended += usize::from(case.signalled);

@@ -1,68 +1,107 @@
-//! Strays: worktrees, files and control groups with this store's mark and no record, old enough to be
-//! nobody's, with no process that carries their cookie. Worktrees are saved and removed like any other.
+//! Strays: worktrees, files and control groups that carry this store's mark and have no record, are older than
+//! the stray age, and have no process with their cookie. Worktrees are saved and removed like any other.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::act::Run;
-use super::ground::RecoverError;
+use super::context::RecoverError;
+use super::problem::ProblemKind;
 use super::report::{Outcome, SessionReport};
-use super::yard::{clean_plot, yards};
+use super::worktrees::{clean_location, worktree_roots};
 use crate::probe::Group;
 use crate::session::WorktreeOutcome;
 use crate::worktree::Marked;
-use crate::{Query, Session, SessionId, Status, Time, WorktreeCleaner};
+use crate::{Host, Incarnation, Others, Query, Session, SessionId, Status, Time, WorktreeCleaner};
 
-/// Saves and removes the strays of this store. Touches none where the store may have forgotten sessions.
+/// A control group is empty for a moment while its session starts, whichever store records it.
+const STARTING: Duration = Duration::from_secs(5);
+
+/// Saves and removes the strays of this store. Does nothing if the store may have lost records.
 pub(super) async fn clear(run: &mut Run<'_>) -> Result<(), RecoverError> {
     let Some(store) = run.store.clone() else { return Ok(()) };
-    if !run.ground.store.damage().is_empty() {
+    if !run.context.store.damage().is_empty() {
         return Ok(());
     }
-    let info = run.ground.store.describe();
+    let info = run.context.store.describe();
     let complete_since = run
-        .ground
-        .premises
+        .context
+        .state_files
         .complete_since(&info)
-        .map_err(RecoverError::premises("cannot tell whether the store is complete"))?;
+        .map_err(RecoverError::state_files("cannot determine whether the store is complete"))?;
+    if !run.policy.dry_run {
+        let age = run.policy.stray_age.max(STARTING);
+        run.context.probe.release_empty(run.now().saturating_sub(age));
+    }
     let known = |made_at: Time| complete_since.is_none_or(|since| made_at > since);
-    if let Some(cleaner) = run.ground.cleaner {
+    if let Some(cleaner) = run.context.cleaner {
         let in_use = paths_in_use(run).await?;
-        for root in yards(run).await? {
-            // A yard that cannot be read holds nothing that could be judged.
+        for root in worktree_roots(run).await? {
+            // Without reading the worktree root, nothing in it can be judged.
             let Ok(marked) = cleaner.marked(&root, &store).await else { continue };
             for marked in marked {
-                let free = known(marked.made_at) && !in_use.contains(&marked.plot.path);
-                if free && is_stray(run, &marked.plot.session, marked.made_at).await? {
+                let ours = is_ours(run, marked.host.as_ref());
+                let free = ours && known(marked.made_at) && !in_use.contains(&marked.location.path);
+                if free && is_stray(run, &marked.location.session, marked.made_at).await? {
                     clear_worktree(run, cleaner, marked).await;
                 }
             }
         }
     }
-    let files =
-        run.ground.premises.marked().map_err(RecoverError::premises("cannot list the files of sessions"))?;
+    let files = run
+        .context
+        .state_files
+        .marked()
+        .map_err(RecoverError::state_files("cannot list the files of sessions"))?;
     for files in files.into_iter().filter(|files| files.store == store && known(files.made_at)) {
-        if is_stray(run, &files.session, files.made_at).await? {
+        let elsewhere = files.made_on.as_ref().is_some_and(|origin| origin.is_elsewhere(&run.here));
+        if (!elsewhere || sexton_mutant::is("retention_ignores_hosts"))
+            && is_stray(run, &files.session, files.made_at).await?
+        {
             clear_files(run, files.session);
+        }
+    }
+    discard_again(run).await
+}
+
+/// Returns whether a worktree without a record was created on this host. Marks of an earlier release name no
+/// host.
+fn is_ours(run: &Run<'_>, host: Option<&Host>) -> bool {
+    let made_at = |host: &Host| Incarnation { host: host.clone(), boot_id: None, pid_namespace: None };
+    let elsewhere = host.is_some_and(|host| made_at(host).is_elsewhere(&run.here));
+    !elsewhere || sexton_mutant::is("retention_ignores_hosts")
+}
+
+/// Tries again to delete the files of deleted records, however new they are.
+async fn discard_again(run: &mut Run<'_>) -> Result<(), RecoverError> {
+    let known = run.known.iter().filter(|problem| problem.kind == ProblemKind::SessionFiles);
+    let sessions: BTreeSet<_> = known.filter_map(|problem| problem.session.clone()).collect();
+    for id in sessions {
+        let is_reported = run.report.sessions.iter().any(|session| session.id == id);
+        if !is_reported && run.context.store.load(&id).await?.is_none() {
+            clear_files(run, id);
         }
     }
     Ok(())
 }
 
-/// The worktrees that sessions work in. Another tool may have given one that was ours to clear to its next
-/// session, whose mark is not on it.
+/// Returns the worktrees of active sessions. Another tool may have given a worktree that Sexton had claimed to
+/// its next session, whose mark it does not carry.
 async fn paths_in_use(run: &Run<'_>) -> Result<BTreeSet<PathBuf>, RecoverError> {
-    let active = run.ground.store.list(&Query::active()).await?.sessions.into_iter();
+    let active = run.context.store.list(&Query::active()).await?.sessions.into_iter();
     let path = |session: Session| Some(session.worktree?.path.as_path().to_owned());
     Ok(active.filter_map(path).collect())
 }
 
 async fn is_stray(run: &Run<'_>, session: &SessionId, made_at: Time) -> Result<bool, RecoverError> {
-    if made_at.age_at(run.now()) < run.policy.stray_age || run.ground.store.load(session).await?.is_some() {
+    if made_at.age_at(run.now()) < run.policy.stray_age || run.context.store.load(session).await?.is_some() {
         return Ok(false);
     }
-    let group = Group { session: session.clone(), process: None, supervisor: None, cgroup: None };
-    let members = run.ground.probe.members(&group).await?;
+    // Its control group has no record any more, but may still contain processes without a cookie.
+    let cgroup = run.context.probe.find_container(session);
+    let others = Others::load(run.context.store).await?;
+    let members = run.context.probe.members(&Group { cgroup, ..Group::of_cookie(session) }, &others).await?;
     Ok(members.processes.is_empty() && members.unreadable.is_empty())
 }
 
@@ -82,11 +121,11 @@ fn report_of(session: SessionId, evidence: String) -> SessionReport {
 }
 
 async fn clear_worktree(run: &mut Run<'_>, cleaner: &dyn WorktreeCleaner, marked: Marked) {
-    let evidence = format!("the worktree {} has no record", marked.plot.path.display());
-    let mut report = report_of(marked.plot.session.clone(), evidence);
+    let evidence = format!("the worktree {} has no record", marked.location.path.display());
+    let mut report = report_of(marked.location.session.clone(), evidence);
     report.worktree = Some(WorktreeOutcome::Removed);
     if !run.policy.dry_run {
-        let cleaned = clean_plot(run.ground, cleaner, &marked.plot, run.now()).await;
+        let cleaned = clean_location(run.context, cleaner, &marked.location, run.now()).await;
         report.worktree = cleaned.outcome;
         report.rescue_ref = cleaned.rescue_ref;
         report.error = cleaned.failure.or(cleaned.kept);
@@ -95,13 +134,13 @@ async fn clear_worktree(run: &mut Run<'_>, cleaner: &dyn WorktreeCleaner, marked
     add(run, report);
 }
 
-/// The control group before the files, whose mark says whose it was.
+/// Removes the control group before the files, whose mark identifies the session it belonged to.
 fn clear_files(run: &mut Run<'_>, session: SessionId) {
     let mut report = report_of(session, "its files have no record".to_owned());
     if !run.policy.dry_run {
-        let ground = run.ground;
-        ground.probe.find_container(&report.id).iter().for_each(|cgroup| ground.probe.release(cgroup));
-        report.error = ground.premises.discard(&report.id).err().map(|error| error.to_string());
+        let context = run.context;
+        context.probe.find_container(&report.id).iter().for_each(|cgroup| context.probe.release(cgroup));
+        report.error = context.state_files.discard(&report.id).err().map(|error| error.to_string());
     }
     add(run, report);
 }

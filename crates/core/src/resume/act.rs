@@ -1,4 +1,4 @@
-//! Acting: under the store's lock, look, decide, and commit what was decided, all of it or nothing.
+//! Execution of a resumption: under the store's lock, observes, decides, and commits the decision atomically.
 
 use std::time::Duration;
 
@@ -9,44 +9,44 @@ use crate::session::Cgroup;
 use crate::store::LockName;
 use crate::{Batch, Query, Session, SessionId, Store, StoreError, Time};
 
-/// The lock that lets one resumption at a time work on a store.
+/// The lock that admits one resumption at a time to a store.
 pub const LOCK: &str = "resume";
 
-/// How long a resumption waits for another.
+/// How long a resumption waits for another one.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// How often a lost race with somebody who changes these records otherwise is run again.
+/// How many times a conflict with another writer is retried.
 const ATTEMPTS: usize = 100;
 
 /// What a resumption works with.
-pub struct Ground<'a> {
-    /// The records.
+pub struct ResumeContext<'a> {
+    /// The store.
     pub store: &'a dyn Store,
-    /// Opens the eyes, or says why they stay closed. Called at most once, and only where a session matches
+    /// Opens the probe, or returns why it cannot be opened. Called at most once, and only if a session matches
     /// whose end is not recorded: a hook has no time for more.
     pub sight: &'a (dyn Fn() -> Result<Sight, String> + Sync),
-    /// The time.
+    /// Returns the present time.
     pub clock: &'a (dyn Fn() -> Time + Sync),
-    /// How long to wait for another resumption; [`LOCK_WAIT`] unless somebody knows better.
+    /// How long to wait for another resumption; usually [`LOCK_WAIT`].
     pub lock_wait: Duration,
 }
 
-/// What came of it.
+/// The result of a resumption.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resumption {
-    /// The session that was asked for.
+    /// The requested session.
     pub current_session: Option<SessionId>,
     /// Whether a loop was taken over.
     pub resumed: bool,
-    /// Whether the owner, thread or pane of the current loop was brought up to date.
+    /// Whether the owner, thread or pane of the current loop was updated.
     pub updated_current_owner: bool,
-    /// Why.
+    /// The reason for the result.
     pub reason: Reason,
-    /// The session whose loop was taken, or is not to be had.
+    /// The session whose loop was taken over, or is not available.
     pub source: Option<SessionId>,
-    /// The session whose loop was found or made.
+    /// The session whose loop was found or created.
     pub target: Option<SessionId>,
-    /// What was seen, in words, where somebody will want to know.
+    /// What was observed, in words, if it matters to the user.
     pub evidence: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Resumption {
         }
     }
 
-    /// Nothing was even looked at.
+    /// Creates a result for which nothing was examined.
     pub fn unseen(reason: Reason) -> Resumption {
         Resumption {
             current_session: None,
@@ -77,8 +77,8 @@ impl Resumption {
     }
 }
 
-/// The current session that the environment names, else the one that the store does. A value that is no id,
-/// or that the store knows nothing of, is passed over.
+/// Returns the current session that the environment names, or else the one that the store names. Skips a value
+/// that is not an id or that the store has no record of.
 pub async fn find_current(
     store: &dyn Store,
     variable: impl Fn(&str) -> Option<String>,
@@ -98,38 +98,38 @@ pub async fn find_current(
     if store.dialect().names_current { store.current_session().await } else { Ok(None) }
 }
 
-/// Takes over the loop that this agent left in an earlier session, where there is exactly one, and brings
-/// the records up to date. Changes nothing where anything is in doubt.
+/// Takes over the loop that this agent left in an earlier session, if there is exactly one, and updates the
+/// records. Changes nothing if anything is unclear.
 pub async fn resume(
-    ground: &Ground<'_>,
+    context: &ResumeContext<'_>,
     current: Option<&SessionId>,
     claim: &Claim,
 ) -> Result<Resumption, StoreError> {
     let Some(id) = current else { return Ok(Resumption::unseen(Reason::CurrentSessionMissing)) };
-    let _one_at_a_time = match ground.store.lock(&LockName::new(LOCK)?, ground.lock_wait).await {
+    let _lock = match context.store.lock(&LockName::new(LOCK)?, context.lock_wait).await {
         Ok(guard) => guard,
         Err(StoreError::LockTimeout { .. }) => return Ok(Resumption::unseen(Reason::LockTimeout)),
         Err(error) => return Err(error),
     };
-    let dialect = ground.store.dialect();
+    let dialect = context.store.dialect();
     let mut attempt = 1;
     loop {
-        let current = load_current(ground.store, id).await?;
+        let current = load_current(context.store, id).await?;
         let named = (current != Current::Missing).then(|| id.clone());
-        let mut eyes = None;
+        let mut opened = None;
         let priors = match needs_priors(&current, claim, dialect) {
-            true => find_priors(ground, &mut eyes, id, claim).await?,
+            true => find_priors(context, &mut opened, id, claim).await?,
             false => Vec::new(),
         };
-        let mut decision = decide(&current, &priors, claim, dialect, (ground.clock)());
+        let mut decision = decide(&current, &priors, claim, dialect, (context.clock)());
         let changed = std::mem::take(&mut decision.changed);
         if changed.is_empty() {
             return Ok(Resumption::of(named, decision));
         }
         let emptied = find_emptied(&priors, &changed);
-        match ground.store.commit(changed.into_iter().fold(Batch::new(), Batch::replace)).await {
+        match context.store.commit(changed.into_iter().fold(Batch::new(), Batch::replace)).await {
             Ok(_) => {
-                if let (Some(cgroup), Some(Ok(sight))) = (emptied, eyes) {
+                if let (Some(cgroup), Some(Ok(sight))) = (emptied, opened) {
                     sight.probe.release(&cgroup);
                 }
                 return Ok(Resumption::of(named, decision));
@@ -140,7 +140,7 @@ pub async fn resume(
     }
 }
 
-/// The control group of a session whose end is recorded by this very commit: nobody else will remove it.
+/// Returns the control group of a session whose end this commit records: nothing else will remove it.
 fn find_emptied(priors: &[Prior], changed: &[Session]) -> Option<Cgroup> {
     let ended = priors.iter().filter(|prior| prior.standing == Standing::Gone);
     let mut settled = ended.filter(|prior| {
@@ -163,29 +163,33 @@ async fn load_current(store: &dyn Store, id: &SessionId) -> Result<Current, Stor
     }
 }
 
-/// The sessions that may have driven the loop before, each looked at.
+/// Returns the sessions that may have driven the loop before, with the state of their processes.
 async fn find_priors(
-    ground: &Ground<'_>,
-    eyes: &mut Option<Result<Sight, String>>,
+    context: &ResumeContext<'_>,
+    opened: &mut Option<Result<Sight, String>>,
     current: &SessionId,
     claim: &Claim,
 ) -> Result<Vec<Prior>, StoreError> {
-    let listed = ground.store.list(&Query::active_loops()).await?.sessions;
+    let listed = context.store.list(&Query::active_loops()).await?.sessions;
     let mut priors = Vec::new();
     for session in listed.into_iter().filter(|session| session.id != *current && claim.fits(session)) {
-        let fallback = ground.store.fallback_activity(&session).await?;
-        let standing = stand(ground, eyes, &session).await;
+        let fallback = context.store.fallback_activity(&session).await?;
+        let standing = observe_prior(context, opened, &session).await;
         priors.push(Prior { session, fallback, standing });
     }
     Ok(priors)
 }
 
-async fn stand(ground: &Ground<'_>, eyes: &mut Option<Result<Sight, String>>, session: &Session) -> Standing {
-    if session.status.is_finished() || !ground.store.dialect().spares_the_living {
+async fn observe_prior(
+    context: &ResumeContext<'_>,
+    opened: &mut Option<Result<Sight, String>>,
+    session: &Session,
+) -> Standing {
+    if session.status.is_finished() || !context.store.dialect().spares_the_living {
         return Standing::Ended;
     }
-    match eyes.get_or_insert_with(ground.sight) {
-        Ok(sight) => sight.of(session).await,
+    match opened.get_or_insert_with(context.sight) {
+        Ok(sight) => sight.of(context.store, session).await,
         Err(why) => Standing::Unclear(why.clone()),
     }
 }

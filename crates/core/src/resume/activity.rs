@@ -1,4 +1,4 @@
-//! When a loop was last alive, and whether that is too long ago.
+//! The last activity of a loop, and whether it is too long ago.
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use super::dialect::Dialect;
 use crate::session::LoopState;
 use crate::{Session, Time};
 
-/// A sign of life of a loop.
+/// An activity of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// When it was seen.
+    /// When it happened.
     pub at: Time,
-    /// Where: the name of the field, or of what stood in for one.
+    /// The field that it was taken from, or the substitute.
     pub source: &'static str,
 }
 
-/// An active loop that nobody touched for longer than is allowed.
+/// An active loop that was idle for longer than the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Staleness {
-    /// For how long.
+    /// How long it was idle.
     pub(super) age: Duration,
-    /// What was allowed.
+    /// How long it may be idle.
     pub(super) threshold: Duration,
-    /// The newest sign of life there was.
+    /// The source of the newest activity.
     pub(super) source: &'static str,
 }
 
 impl Activity {
-    /// The newest sign of life in a loop's own record.
+    /// Returns the newest activity in a loop's own record.
     pub(super) fn newest(state: &LoopState, dialect: &Dialect) -> Option<Activity> {
         let times = [
             (state.updated_at, "updated_at"),
             (state.last_turn_at, "last_turn_at"),
             (state.pane_set_at, dialect.pane_time),
         ];
-        // Of two equal ones the first is named.
+        // If two are equal, the first one is named.
         let known = times.into_iter().rev().filter_map(|(at, source)| Some(Activity { at: at?, source }));
         known.max_by_key(|activity| activity.at)
     }
 
-    /// What stands in for a loop's own times in a record of Sexton's: the session began then.
+    /// Returns the substitute for a loop's own times in a record of Sexton's own: the start of the session.
     pub fn of_start(session: &Session) -> Activity {
         match session.started_at.filter(|started| *started >= session.created_at) {
             Some(at) => Activity { at, source: "started_at" },
@@ -49,7 +49,8 @@ impl Activity {
 }
 
 impl Staleness {
-    /// Whether a loop is stale at `now`. One without any sign of life counts as fresh: nobody can tell.
+    /// Returns the staleness of a loop at `now`, if it is stale. A loop without any activity time counts as
+    /// fresh, because its age is unknown.
     pub(super) fn of(
         state: &LoopState,
         fallback: Option<Activity>,
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_the_three_times_decides_whatever_their_offsets() {
+    fn newest_time_decides_whatever_its_offset() {
         let (old, fresh) = (time("2026-01-02T10:00:00Z"), time("2026-01-02T13:59:30+02:00"));
         let all_old = LoopState { updated_at: Some(old), last_turn_at: Some(old), ..LoopState::default() };
         assert_eq!(stale(&all_old, None), Some("updated_at"));
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_threshold_is_not_yet_stale_and_a_time_to_come_is_fresh() {
+    fn exact_threshold_and_future_times_are_fresh() {
         for at in ["2026-01-02T11:59:00Z", "2027-01-01T00:00:00Z"] {
             let state = LoopState { updated_at: Some(time(at)), ..LoopState::default() };
             assert_eq!(stale(&state, None), None, "{at}");
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_counts_only_where_the_loop_has_no_time_of_its_own() {
+    fn fallback_counts_only_without_own_times() {
         let old = Activity { at: time("2026-01-01T00:00:00Z"), source: "mtime" };
         assert_eq!(stale(&LoopState::default(), Some(old)), Some("mtime"));
         assert_eq!(stale(&LoopState::default(), None), None);

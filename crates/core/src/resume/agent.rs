@@ -1,9 +1,9 @@
-//! Who an agent is, and which loops are therefore its own.
+//! The identity of an agent, which decides which loops belong to it.
 
 use crate::session::{Agent, SessionId};
 
-/// What an agent says of itself. An id that could not be one is not kept: what is ignored here can never
-/// come near a path.
+/// The ids that an agent reports for itself. An invalid id is dropped here, so that it can never become part of
+/// a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentIdentity {
     session_id: Option<String>,
@@ -11,28 +11,28 @@ pub struct AgentIdentity {
 }
 
 impl AgentIdentity {
-    /// The identity of these ids, each without the blanks around it. What is empty, or no id, is left out.
+    /// Creates an identity from these ids, trimmed. An empty or invalid one is dropped.
     pub fn new(session_id: Option<&str>, thread_id: Option<&str>) -> AgentIdentity {
         AgentIdentity { session_id: session_id.and_then(usable), thread_id: thread_id.and_then(usable) }
     }
 
-    /// The agent's own id of its conversation.
+    /// Returns the agent's own id of its conversation.
     pub fn session_id(&self) -> Option<&str> {
         self.session_id.as_deref()
     }
 
-    /// The agent's own id of its thread.
+    /// Returns the agent's own id of its thread.
     pub fn thread_id(&self) -> Option<&str> {
         self.thread_id.as_deref()
     }
 
-    /// Whether nothing is known of the agent.
+    /// Returns whether no id is known.
     pub fn is_unknown(&self) -> bool {
         self.session_id.is_none() && self.thread_id.is_none()
     }
 
-    /// Whether a loop that was driven by `recorded` is this agent's. The conversation decides; threads only
-    /// where no conversation was recorded.
+    /// Returns whether a loop that `recorded` drove belongs to this agent. The conversation decides; the thread
+    /// counts only if no conversation was recorded.
     pub fn is(&self, recorded: &Agent) -> bool {
         match recorded_id(recorded.session_id.as_deref()) {
             Some(recorded) => self.session_id.as_deref() == Some(recorded),
@@ -44,13 +44,13 @@ impl AgentIdentity {
     }
 }
 
-/// Ids of agents have the form of ids of sessions.
+/// Ids of agents have the form of session ids.
 fn usable(text: &str) -> Option<String> {
     let text = text.trim();
     text.parse::<SessionId>().is_ok().then(|| text.to_owned())
 }
 
-/// An id as a record has it; blank is none.
+/// Returns a recorded id; a blank one counts as none.
 pub(super) fn recorded_id(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_conversation_decides_and_a_thread_cannot_stand_in_for_it() {
+    fn conversation_decides_and_thread_does_not_replace_it() {
         let both = AgentIdentity::new(Some("s"), Some("t"));
         assert!(both.is(&recorded(Some("s"), None)));
         assert!(both.is(&recorded(Some(" s "), Some("other"))));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_decide_where_no_conversation_was_recorded() {
+    fn thread_decides_if_no_conversation_was_recorded() {
         let both = AgentIdentity::new(Some("s"), Some("t"));
         assert!(both.is(&recorded(None, Some("t"))));
         assert!(both.is(&recorded(Some("  "), Some("t"))));
@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_not_the_same_as_nobody() {
+    fn unknown_agents_never_match() {
         assert!(!AgentIdentity::default().is(&recorded(None, None)));
         assert!(!AgentIdentity::new(Some(""), Some(" ")).is(&recorded(Some(""), Some(" "))));
     }
 
     #[test]
-    fn what_could_not_be_an_id_is_ignored() {
+    fn invalid_ids_are_ignored() {
         for text in ["", "  ", "../../etc", "a/b", "a\0b", "é", &"x".repeat(65)] {
             assert!(AgentIdentity::new(Some(text), Some(text)).is_unknown(), "{text:?}");
         }

@@ -1,4 +1,4 @@
-//! Deciding: what a resumption does, from what was seen. A pure function; the first rule that fits decides.
+//! The decision of a resumption, from what was observed. A pure function; the first rule that matches decides.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use super::edit;
 use super::look::Standing;
 use crate::{Session, SessionId, Time};
 
-/// What an agent asks for.
+/// The request of an agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
-    /// Who it is.
+    /// The agent's own ids.
     pub agent: AgentIdentity,
-    /// Which agent it is, such as `codex`, where that is known.
+    /// The kind of agent, such as `codex`, if known.
     pub kind: Option<String>,
-    /// The terminal pane it sits in.
+    /// The terminal pane that it runs in.
     pub pane: Option<String>,
-    /// Whether it took a turn just now.
+    /// Whether it just took a turn.
     pub turn: bool,
-    /// After how long an active loop that nobody touched is stale.
+    /// How long an active loop may be idle before it is stale.
     pub stale: Duration,
 }
 
 /// The current session, as it was found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Current {
-    /// There is none.
+    /// There is no current session.
     Missing,
-    /// It is there, and its record cannot be read.
+    /// It exists, but its record cannot be read.
     Unreadable(SessionId),
-    /// Its record, and the last sign of life that stands in for its loop's own.
+    /// Its record, and the activity that is used if its loop has none of its own.
     Found(Box<Session>, Option<Activity>),
 }
 
@@ -40,26 +40,26 @@ pub enum Current {
 pub struct Prior {
     /// Its record.
     pub session: Session,
-    /// The last sign of life that stands in for its loop's own.
+    /// The activity that is used if its loop has none of its own.
     pub fallback: Option<Activity>,
-    /// What became of its processes.
+    /// The state of its processes.
     pub standing: Standing,
 }
 
-/// What is done, and why.
+/// The decision, with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// Whether the owner, thread or pane of the current loop differed.
     pub updated_current_owner: bool,
-    /// The session whose loop was taken, or is not to be had.
+    /// The session whose loop was taken over, or is not available.
     pub source: Option<SessionId>,
-    /// The session whose loop was found or made.
+    /// The session whose loop was found or created.
     pub target: Option<SessionId>,
-    /// What was seen, in words, where somebody will want to know.
+    /// What was observed, in words, if it matters to the user.
     pub evidence: Option<String>,
-    /// Every record that changes, as it is afterwards; all of them in one commit, or none.
+    /// Every record that changes, as it is afterwards; committed together or not at all.
     pub changed: Vec<Session>,
 }
 
@@ -77,14 +77,14 @@ impl Decision {
 }
 
 impl Claim {
-    /// Whether `session` has a loop that goes on and is this agent's.
+    /// Returns whether `session` has an unfinished active loop of this agent.
     pub(super) fn fits(&self, session: &Session) -> bool {
         let goes_on = session.loop_state.as_ref().is_some_and(|state| state.active && !state.is_over());
         goes_on && session.agent.as_ref().is_some_and(|agent| self.agent.is(agent))
     }
 }
 
-/// Whether the decision depends on what other sessions do: only then are they looked at.
+/// Returns whether the decision depends on other sessions: only then are they observed.
 pub(super) fn needs_priors(current: &Current, claim: &Claim, dialect: &Dialect) -> bool {
     match current {
         Current::Missing | Current::Unreadable(_) => false,
@@ -96,8 +96,7 @@ fn has_loop(session: &Session, dialect: &Dialect) -> bool {
     session.loop_state.as_ref().is_some_and(|state| dialect.counts_blank_loops || !state.is_blank())
 }
 
-/// What is to be done. `priors` are sessions other than the current one; those that do not fit are passed
-/// over.
+/// Decides what to do. `priors` are sessions other than the current one; those that do not match are skipped.
 pub fn decide(current: &Current, priors: &[Prior], claim: &Claim, dialect: &Dialect, now: Time) -> Decision {
     let (session, fallback) = match current {
         Current::Missing => return Decision::of(Reason::CurrentSessionMissing),
@@ -115,7 +114,7 @@ pub fn decide(current: &Current, priors: &[Prior], claim: &Claim, dialect: &Dial
     judge_priors(session, priors, claim, dialect, now)
 }
 
-/// The current session has a loop already.
+/// Decides for a current session that already has a loop.
 fn judge_own(
     session: &Session,
     fallback: Option<Activity>,
@@ -137,7 +136,7 @@ fn judge_own(
     Decision { updated_current_owner, changed, ..found(Reason::CurrentLoopActive) }
 }
 
-/// The current session has no loop, and its agent may have left one somewhere.
+/// Decides for a current session without a loop, whose agent may have left one in another session.
 fn judge_priors(
     session: &Session,
     priors: &[Prior],
@@ -155,7 +154,7 @@ fn judge_priors(
         let stale = prior.session.loop_state.as_ref().filter(|_| !spared);
         let stale = stale.and_then(|state| Staleness::of(state, prior.fallback, dialect, claim.stale, now));
         match stale {
-            // A session that runs is not called stale over its head.
+            // A session that may be running is never marked as stale.
             None => fresh.push((prior, spared)),
             Some(staleness) => {
                 let mut after = prior.session.clone();

@@ -1,43 +1,43 @@
-//! The words and customs of a store: Sexton's own, or those of the tool whose files the store works on.
+//! The words and conventions of a store: Sexton's own, or those of the tool whose files the store uses.
 
 use crate::probe::COOKIE;
 
-/// How one kind of store speaks of loops. A store that works on another tool's files supplies that tool's
-/// (see [`Store::dialect`](crate::Store::dialect)), so that the tool finds what it would have written.
+/// How one kind of store represents loops. A store on another tool's files supplies that tool's dialect (see
+/// [`Store::dialect`](crate::Store::dialect)), so that the tool finds what it would have written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Dialect {
-    /// The variables that may name the current session. The first counts whose value is an id of which the
-    /// store has a record, damaged or not.
+    /// The variables that may name the current session. The first one counts whose value is an id that the
+    /// store has a record of, damaged or not.
     pub session_variables: &'static [&'static str],
-    /// Whether the store itself may know of a current session that no variable names.
+    /// Whether the store itself may name a current session if no variable does.
     pub names_current: bool,
-    /// The variables that may say, in milliseconds, after how long an active loop is stale; the first that
-    /// is a positive number counts.
+    /// The variables that may set, in milliseconds, when an active loop is stale; the first positive number
+    /// counts.
     pub stale_variables: &'static [&'static str],
-    /// The key among the loop's other keys that names the session which drives it.
+    /// The key among the loop's other keys that names the session that drives it.
     pub owner_key: Option<&'static str>,
-    /// What the time of the pane is called, where it was the newest.
+    /// The name of the pane's time, for the case that it is the newest.
     pub pane_time: &'static str,
     /// Whether a prior session whose process is alive keeps its loop.
     pub spares_the_living: bool,
-    /// Whether `updated_at` follows every change of a loop that goes on.
+    /// Whether every change of a continuing loop sets `updated_at`.
     pub stamps_changes: bool,
-    /// Whether a loop without any content, such as one that knows its pane alone, is a loop at all.
+    /// Whether a loop without any content, such as one with only a pane, counts as a loop.
     pub counts_blank_loops: bool,
-    /// What the reasons are called.
+    /// The names of the reasons.
     pub words: Words,
 }
 
-/// Why a resumption ended as it did.
+/// The reason for the result of a resumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// No current session can be named.
+    /// There is no current session.
     CurrentSessionMissing,
-    /// The current session drives a loop already.
+    /// The current session already drives a loop.
     CurrentLoopActive,
-    /// It had one that nobody touched for too long, which is marked now.
+    /// Its loop was idle for too long, and is now marked as abandoned.
     CurrentLoopAbandonedStale,
-    /// It has one that is not active: nothing is changed.
+    /// It has a loop that is not active: nothing is changed.
     CurrentLoopPresent,
     /// Its record cannot be read: nothing is changed.
     CurrentLoopUnreadable,
@@ -45,21 +45,21 @@ pub enum Reason {
     AgentIdentityMissing,
     /// No prior session matches.
     NoMatchingPriorLoop,
-    /// The only matches were stale; they are marked now.
+    /// The only matches were stale; they are now marked as abandoned.
     MatchingPriorLoopAbandonedStale,
     /// More than one matches: nothing is changed.
     MultipleMatchingPriorLoops,
-    /// The one that matches runs, or nobody can tell whether it does: nothing is changed.
+    /// The only match runs, or its state is unknown: nothing is changed.
     PriorSessionRunning,
     /// The loop was taken over.
     Resumed,
-    /// Somebody else was at it for too long.
+    /// Another resumption held the lock for too long.
     LockTimeout,
 }
 
-/// What a dialect calls each [`Reason`].
+/// The name of each [`Reason`] in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is what the reason of its name is called")]
+#[allow(missing_docs, reason = "each field is the word for the reason of the same name")]
 pub struct Words {
     pub current_session_missing: &'static str,
     pub current_loop_active: &'static str,
@@ -76,7 +76,7 @@ pub struct Words {
 }
 
 impl Dialect {
-    /// Sexton's own.
+    /// Sexton's own dialect.
     pub const SEXTON: Dialect = Dialect {
         session_variables: &[COOKIE],
         names_current: false,
@@ -102,7 +102,7 @@ impl Dialect {
         },
     };
 
-    /// What this dialect calls `reason`.
+    /// Returns the name of `reason` in this dialect.
     pub fn word(&self, reason: Reason) -> &'static str {
         let words = &self.words;
         match reason {
@@ -123,7 +123,7 @@ impl Dialect {
 }
 
 impl Reason {
-    /// Every reason there is.
+    /// All reasons.
     pub const ALL: [Reason; 12] = [
         Reason::CurrentSessionMissing,
         Reason::CurrentLoopActive,
@@ -139,8 +139,8 @@ impl Reason {
         Reason::LockTimeout,
     ];
 
-    /// Whether what was asked for could not even be tried, or was refused: what a strict caller wants to
-    /// fail on. That there is nothing to take over is no failure.
+    /// Returns whether the request was refused or could not even be tried: a strict caller fails on these.
+    /// Having nothing to take over is not a failure.
     pub fn is_refusal(self) -> bool {
         matches!(
             self,
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_a_word_of_its_own() {
+    fn every_reason_has_a_distinct_word() {
         let words: BTreeSet<_> = Reason::ALL.iter().map(|reason| Dialect::SEXTON.word(*reason)).collect();
         assert_eq!(words.len(), Reason::ALL.len());
     }

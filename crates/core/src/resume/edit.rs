@@ -1,4 +1,4 @@
-//! What a resumption writes into records. Nothing else of theirs is touched.
+//! The changes that a resumption makes to records. All other fields stay unchanged.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use super::look::Standing;
 use crate::session::{Agent, Exit, ExitReason, LoopState, Recovery, WorktreeOutcome};
 use crate::{Session, Status, Time};
 
-/// The phase of a loop that was called off.
+/// The phase of a loop that was cancelled.
 const CANCELLED: &str = "cancelled";
 
-/// Brings the owner, thread and pane of an active loop up to date. Says whether one of them differed.
+/// Updates the owner, thread and pane of an active loop. Returns whether one of them differed.
 pub(super) fn refresh(current: &mut Session, claim: &Claim, dialect: &Dialect, now: Time) -> bool {
     let id = current.id.clone();
     let mut agent = current.agent.clone().unwrap_or_default();
@@ -43,14 +43,14 @@ pub(super) fn refresh(current: &mut Session, claim: &Claim, dialect: &Dialect, n
 pub(super) fn abandon(session: &mut Session, staleness: &Staleness, now: Time) {
     let Some(state) = session.loop_state.as_mut() else { return };
     let milliseconds = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-    call_off(state, "stale_active_state", now);
+    cancel(state, "stale_active_state", now);
     state.extra.insert("abandoned_at".to_owned(), json!(now));
     state.extra.insert("stale_resume_age_ms".to_owned(), json!(milliseconds(staleness.age)));
     state.extra.insert("stale_resume_threshold_ms".to_owned(), json!(milliseconds(staleness.threshold)));
     state.extra.insert("stale_resume_timestamp_source".to_owned(), json!(staleness.source));
 }
 
-/// Moves the loop of `prior` to `current`: both as they are afterwards.
+/// Moves the loop of `prior` to `current`. Returns both records as they are afterwards.
 pub(super) fn transfer(
     prior: &Prior,
     current: &Session,
@@ -85,14 +85,14 @@ pub(super) fn transfer(
     target.agent = Some(agent);
 
     if let Some(state) = source.loop_state.as_mut() {
-        call_off(state, "ownership_transferred", now);
+        cancel(state, "ownership_transferred", now);
     }
     settle(&mut source, &prior.standing, now);
     [source, target]
 }
 
-/// What the record of a session says whose loop went elsewhere, where nothing of it can act again. One that
-/// recovery could not finish with stays as it is: calling it over would hide what is still owed to it.
+/// Finishes the record of a session whose loop moved, if nothing of the session can act again. A
+/// `cleanup_failed` record stays unchanged: finishing it would hide what recovery still has to do.
 fn settle(source: &mut Session, standing: &Standing, now: Time) {
     match standing {
         Standing::Ended if source.status.is_finished() => source.status = Status::Transferred,
@@ -115,15 +115,15 @@ fn settle(source: &mut Session, standing: &Standing, now: Time) {
     }
 }
 
-fn call_off(state: &mut LoopState, why: &str, now: Time) {
+fn cancel(state: &mut LoopState, why: &str, now: Time) {
     state.active = false;
     state.phase = Some(CANCELLED.to_owned());
     state.extra.insert("completed_at".to_owned(), json!(now));
     state.extra.insert("stop_reason".to_owned(), json!(why));
 }
 
-/// Makes `agent` the one that speaks. A thread says nothing once the conversation is known. Says whether
-/// anything differed.
+/// Records the agent of `claim` in `agent`. A thread is irrelevant once the conversation is known. Returns
+/// whether anything differed.
 fn identify(agent: &mut Agent, claim: &Claim) -> bool {
     let before = (agent.session_id.clone(), agent.thread_id.clone());
     if let Some(id) = claim.agent.session_id()

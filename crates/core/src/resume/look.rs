@@ -1,49 +1,49 @@
-//! Looking: whether a prior session could still be driving its loop.
+//! Observation of whether a prior session could still be driving its loop.
 
 use crate::probe::Group;
-use crate::{Host, Liveness, ProcessIdentity, ProcessProbe, Session};
+use crate::{Incarnation, Liveness, Others, ProcessIdentity, ProcessProbe, Session, Store};
 
-/// What became of a prior session's processes.
+/// The state of a prior session's processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Its end is recorded.
     Ended,
-    /// Its processes are gone, every one of them, and only its record does not say so yet.
+    /// All of its processes are gone, but its record does not say so yet.
     Gone,
-    /// Its command is gone. Somebody else is not, or not provably: its supervisor, or a process it left
-    /// behind. What becomes of those is the business of the supervisor and of recovery.
+    /// Its command is gone, but another process of it is not, or not provably: its supervisor, or one that it
+    /// left behind. The supervisor and recovery handle those.
     Dying,
-    /// It runs, and how that was seen.
+    /// It runs, with the evidence.
     Running(String),
-    /// Nobody can tell whether it runs, and why.
+    /// Its state is unknown, with the reason.
     Unclear(String),
 }
 
-/// What it takes to look at processes.
+/// What is needed to observe processes.
 pub struct Sight {
-    /// Sees them.
+    /// The process probe.
     pub probe: Box<dyn ProcessProbe>,
-    /// This machine: sessions of any other cannot be judged here.
-    pub host: Host,
+    /// This host: sessions of any other cannot be judged here.
+    pub here: Incarnation,
 }
 
 impl Standing {
-    /// Whether the session may still be driving its loop. What nobody can tell counts: two drivers of one
-    /// loop do more harm than a loop that waits for its user's word (`forget`).
+    /// Returns whether the session may still be driving its loop. An unknown state counts: two drivers of one
+    /// loop do more harm than a loop that waits until the user runs `forget`.
     pub fn may_run(&self) -> bool {
         matches!(self, Standing::Running(_) | Standing::Unclear(_))
     }
 
-    /// Whether nothing of the session can ever act again.
+    /// Returns whether nothing of the session can ever act again.
     pub fn is_gone(&self) -> bool {
         matches!(self, Standing::Ended | Standing::Gone)
     }
 }
 
 impl Sight {
-    /// What became of a session whose end is not recorded.
-    pub(super) async fn of(&self, session: &Session) -> Standing {
-        if !session.host.is_same(&self.host) {
+    /// Returns the state of a session whose end is not recorded.
+    pub(super) async fn of(&self, store: &dyn Store, session: &Session) -> Standing {
+        if session.host.is_unnamed() || session.is_elsewhere(&self.here) {
             return Standing::Unclear(format!("it belongs to the host {}", session.host.hostname));
         }
         let process = self.observed(session.process.as_ref()).await;
@@ -54,18 +54,19 @@ impl Sight {
                 Standing::Running(format!("process {pid} runs"))
             }
             (Some(Liveness::Unknown(why)), _) => Standing::Unclear(why.clone()),
-            // No command yet, and somebody who may be about to start it.
+            // No command yet, but a supervisor that may be about to start it.
             (None, Some(Liveness::Alive)) => Standing::Running("it is being started".to_owned()),
             (None, Some(Liveness::Unknown(why))) => Standing::Unclear(why.clone()),
             (_, Some(Liveness::Alive | Liveness::Unknown(_))) => Standing::Dying,
-            _ if self.is_deserted(session).await => Standing::Gone,
+            _ if self.has_no_process(store, session).await => Standing::Gone,
             _ => Standing::Dying,
         }
     }
 
-    /// Whether nobody is left who carries the session's cookie or sits in its control group.
-    async fn is_deserted(&self, session: &Session) -> bool {
-        let members = self.probe.members(&Group::of(session)).await;
+    /// Returns whether no process of the session is left.
+    async fn has_no_process(&self, store: &dyn Store, session: &Session) -> bool {
+        let others = Others::load(store).await.unwrap_or(Others::Unknown);
+        let members = self.probe.members(&Group::of(session), &others).await;
         members.is_ok_and(|members| members.processes.is_empty() && members.unreadable.is_empty())
     }
 

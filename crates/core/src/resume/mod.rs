@@ -1,11 +1,11 @@
-//! Resuming: an agent that goes on with its conversation in a new session takes its loop along, once.
+//! Resuming: an agent that continues its conversation in a new session takes over its loop, once.
 //!
-//! [`resume`] looks at the current session and at those that could have driven the loop before, decides
-//! ([`decide`], a pure function), and changes every record that the decision is about in one commit. The
-//! answer always has a [`Reason`], spelled in the store's [`Dialect`].
+//! [`resume`] examines the current session and those that could have driven the loop before, decides
+//! ([`decide`], a pure function), and changes all affected records in one commit. The result always has a
+//! [`Reason`], spelled in the store's [`Dialect`].
 //!
-//! Architecture invariant: a loop has one active owner. Both records of a transfer change in one commit,
-//! each at the revision that was judged, so that nobody ever sees two owners, and a crash leaves one.
+//! Architecture invariant: a loop has one active owner. Both records of a transfer change in one commit, each
+//! at the revision that was judged, so that two owners are never visible, and a crash leaves one.
 
 mod act;
 mod activity;
@@ -16,7 +16,7 @@ mod edit;
 mod look;
 mod payload;
 
-pub use act::{Ground, LOCK, LOCK_WAIT, Resumption, find_current, resume};
+pub use act::{LOCK, LOCK_WAIT, ResumeContext, Resumption, find_current, resume};
 pub use activity::Activity;
 pub use agent::AgentIdentity;
 pub use decide::{Claim, Current, Decision, Prior, decide};

@@ -1,7 +1,7 @@
-//! What an agent hands to its hooks: one JSON object, of which a few keys say who is speaking.
+//! The payload that an agent passes to its hooks: one JSON object, of which a few keys identify the agent.
 //!
-//! It comes from outside and may be anything. It is read up to a limit and no further than its end, so that
-//! neither a flood nor a pipe that nobody closes holds the agent up.
+//! It is untrusted input. It is read up to a limit and not beyond its end, so that neither a large payload nor
+//! a pipe that stays open blocks the agent.
 
 use std::fmt;
 use std::io::BufRead;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-/// The most that is read. A turn's payload may quote a long answer, or the output of a tool.
+/// The maximum that is read. A turn's payload may quote a long answer, or the output of a tool.
 const MAX_PAYLOAD: u64 = 32 << 20;
 
-/// What a payload says.
+/// The content of a payload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     /// The agent's own id of its conversation.
@@ -24,22 +24,22 @@ pub struct Payload {
     pub turn: bool,
 }
 
-/// A payload that says nothing.
+/// Why a payload cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
-    /// More than any payload has.
+    /// It exceeds the limit.
     #[error("the hook's payload is larger than {} MiB", MAX_PAYLOAD >> 20)]
     TooLarge,
-    /// Something else than an object.
-    #[error("the hook's payload is no JSON object: {0}")]
+    /// It is not an object.
+    #[error("the hook's payload is not a JSON object: {0}")]
     NoObject(#[source] serde_json::Error),
-    /// Nothing at all.
-    #[error("the hook's payload is no JSON object: it is empty")]
+    /// It is empty.
+    #[error("the hook's payload is not a JSON object: it is empty")]
     Empty,
 }
 
 impl Payload {
-    /// Reads the payload that `input` begins with.
+    /// Reads the payload at the start of `input`.
     pub fn read(input: impl BufRead) -> Result<Payload, PayloadError> {
         let mut input = input.take(MAX_PAYLOAD);
         let mut documents = serde_json::Deserializer::from_reader(&mut input).into_iter::<Payload>();
@@ -82,16 +82,16 @@ impl<'de> Visitor<'de> for Reader {
                     continue;
                 }
             };
-            // A key that comes twice, in two spellings perhaps, counts the first time it says something.
-            let said = map.next_value::<Value>()?.as_str().map(str::trim).map(str::to_owned);
-            *slot = slot.take().or(said.filter(|text| !text.is_empty()));
+            // If a key occurs twice, perhaps in two spellings, the first non-empty value counts.
+            let value = map.next_value::<Value>()?.as_str().map(str::trim).map(str::to_owned);
+            *slot = slot.take().or(value.filter(|text| !text.is_empty()));
         }
         Ok(payload)
     }
 }
 
-/// Whether an event means that the agent took a turn, or is in one. It does not while a session only begins
-/// or ends.
+/// Returns whether an event means that the agent took a turn, or is in one. The start or end of a session is
+/// not a turn.
 fn is_turn(event: &str) -> bool {
     !matches!(event, "SessionStart" | "SessionEnd" | "approval-requested")
 }
@@ -110,52 +110,52 @@ mod tests {
         Payload::read(text).unwrap_err().to_string()
     }
 
-    fn said(session: Option<&str>, thread: Option<&str>, turn: bool) -> Payload {
+    fn payload(session: Option<&str>, thread: Option<&str>, turn: bool) -> Payload {
         Payload { session: session.map(str::to_owned), thread: thread.map(str::to_owned), turn }
     }
 
     #[test]
-    fn codex_says_its_thread_when_a_turn_is_complete() {
+    fn codex_reports_its_thread_after_a_turn() {
         let text = r#"{"type":"agent-turn-complete","thread-id":"b5f6","turn-id":"12","cwd":"/src",
                        "input-messages":["rename foo"],"last-assistant-message":"done"}"#;
-        assert_eq!(read(text), said(None, Some("b5f6"), true));
+        assert_eq!(read(text), payload(None, Some("b5f6"), true));
         let text = r#"{"type":"agent-turn-complete","thread_id":"b5f6","session_id":"s1"}"#;
-        assert_eq!(read(text), said(Some("s1"), Some("b5f6"), true));
+        assert_eq!(read(text), payload(Some("s1"), Some("b5f6"), true));
     }
 
     #[test]
-    fn claude_says_its_session_and_which_event_it_is() {
+    fn claude_reports_its_session_and_event() {
         let text = |event: &str| {
             format!(
                 r#"{{"session_id":"abc-1","transcript_path":"/t.jsonl","cwd":"/src","hook_event_name":"{event}"}}"#
             )
         };
-        assert_eq!(read(&text("Stop")), said(Some("abc-1"), None, true));
-        assert_eq!(read(&text("UserPromptSubmit")), said(Some("abc-1"), None, true));
-        assert_eq!(read(&text("SessionStart")), said(Some("abc-1"), None, false));
+        assert_eq!(read(&text("Stop")), payload(Some("abc-1"), None, true));
+        assert_eq!(read(&text("UserPromptSubmit")), payload(Some("abc-1"), None, true));
+        assert_eq!(read(&text("SessionStart")), payload(Some("abc-1"), None, false));
     }
 
     #[test]
-    fn what_is_no_text_says_nothing_and_the_first_that_says_something_counts() {
+    fn non_strings_are_ignored_and_first_value_counts() {
         assert_eq!(read(r#"{"session_id":7,"thread_id":{"a":["b"]},"type":null}"#), Payload::default());
         assert_eq!(
             read(r#"{"session_id":" ","session-id":" x ","sessionId":"y"}"#),
-            said(Some("x"), None, false)
+            payload(Some("x"), None, false)
         );
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn non_objects_are_refused() {
         for text in
             ["", "  ", "null", "[]", "[\"session_id\"]", "\"x\"", "{", "{\"a\":}", "hello", "{\"a\":1"]
         {
-            assert!(refused(text.as_bytes()).contains("is no JSON object"), "{text:?}");
+            assert!(refused(text.as_bytes()).contains("is not a JSON object"), "{text:?}");
         }
-        assert!(refused(b"{\"session_id\":\"\xff\"}").contains("is no JSON object"));
+        assert!(refused(b"{\"session_id\":\"\xff\"}").contains("is not a JSON object"));
     }
 
     #[test]
-    fn ten_megabytes_are_read_and_too_many_are_refused() {
+    fn large_payload_is_read_and_too_large_is_refused() {
         let padded = |bytes: usize| {
             format!(r#"{{"last-assistant-message":"{}","session_id":"s"}}"#, "x".repeat(bytes))
         };
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_closes_holds_nobody_up() {
+    fn open_pipe_does_not_block() {
         struct Endless<'a>(&'a [u8]);
         impl Read for Endless<'_> {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

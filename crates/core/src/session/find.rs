@@ -1,26 +1,26 @@
-//! How a person names a session: by its id, its name, or the beginning of its id.
+//! Lookup of a session by its id, its name, or a prefix of its id.
 
 use super::{Session, SessionId};
 use crate::{Query, Store, StoreError};
 
-/// The shortest beginning of an id that names a session.
+/// The shortest prefix of an id that is accepted.
 pub const MIN_PREFIX: usize = 4;
 
-/// How many of several matches an error lists.
+/// How many matches an error lists at most.
 const LISTED_MATCHES: usize = 10;
 
 /// Why no single session was found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// Nothing has that id, name or prefix.
-    #[error("no session is called `{}`", .0.escape_debug())]
+    /// No session has that id, name or prefix.
+    #[error("no session has the id or name `{}`", .0.escape_debug())]
     NoSuchSession(String),
-    /// More than one id begins like that.
-    #[error("`{prefix}` is the beginning of several sessions: {}", .matches.join(", "))]
+    /// Several ids have this prefix.
+    #[error("`{prefix}` is a prefix of several session ids: {}", .matches.join(", "))]
     Ambiguous {
-        /// What was typed.
+        /// The given prefix.
         prefix: String,
-        /// Ids that begin so, newest first, at most ten.
+        /// The matching ids, newest first, at most ten.
         matches: Vec<String>,
     },
     /// The store could not be read.
@@ -28,8 +28,8 @@ pub enum FindError {
     Store(#[from] StoreError),
 }
 
-/// The session that `text` means. An exact id beats a name, and a name beats a prefix; a name means the
-/// active session of that name, else the newest one that had it.
+/// Returns the session that `text` identifies. An exact id takes precedence over a name, and a name over a
+/// prefix. A name identifies the active session with that name, or else the newest one that had it.
 pub async fn find_session(store: &dyn Store, text: &str) -> Result<Session, FindError> {
     if let Ok(id) = text.parse::<SessionId>()
         && let Some(session) = store.load(&id).await?

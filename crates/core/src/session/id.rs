@@ -1,4 +1,4 @@
-//! The name of a session that never changes, and that is safe in a path, a ref and an environment.
+//! The id of a session: it never changes, and is safe in a path, a ref and an environment variable.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// A session's id: generated as 16 characters of `[a-z0-9]`, accepted from others as
+/// A session's id: generated as 16 characters of `[a-z0-9]`, accepted from other tools as
 /// `[A-Za-z0-9_-]{1,64}`. A value of this type can be joined to a path without a further check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct SessionId(String);
 
-/// A text that cannot be a session's id.
+/// A text that is not a valid session id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a session id: 1 to 64 letters, digits, `_` or `-`", .0.escape_debug())]
 pub struct InvalidSessionId(pub String);
@@ -22,16 +22,17 @@ const GENERATED_LENGTH: usize = 16;
 const MAX_LENGTH: usize = 64;
 
 impl SessionId {
-    /// A new random id: 16 characters carry 82 bits, so two never meet.
+    /// Creates a random id: 16 characters carry 82 bits, so collisions are negligible.
     ///
     /// # Panics
-    /// Where the operating system has no randomness to give, which no supported one does.
+    /// If the operating system provides no random bytes; every supported one does.
     pub fn random() -> Self {
         let mut id = String::with_capacity(GENERATED_LENGTH);
         while id.len() < GENERATED_LENGTH {
             let mut bytes = [0; 2 * GENERATED_LENGTH];
             getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-            // 252 is the largest multiple of 36 in a byte: above it the letters would not be equally likely.
+            // 252 is the largest multiple of 36 that fits a byte; larger bytes would make some letters more
+            // likely.
             let fair = bytes.into_iter().filter(|byte| *byte < 252);
             let letters = fair.map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
             id.extend(letters.take(GENERATED_LENGTH - id.len()));
@@ -39,7 +40,7 @@ impl SessionId {
         SessionId(id)
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn generated_ids_are_sixteen_plain_characters_and_differ() {
+    fn generated_ids_are_sixteen_plain_characters_and_unique() {
         let ids: BTreeSet<_> = (0..1000).map(|_| SessionId::random()).collect();
         assert_eq!(ids.len(), 1000);
         for id in ids {
@@ -94,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_others_are_accepted_as_they_are() {
+    fn foreign_ids_are_accepted_unchanged() {
         for text in ["a", "omx-1730000000000-x7", "A_b-C", &"x".repeat(64)] {
             assert_eq!(text.parse::<SessionId>().unwrap().as_str(), text);
         }
     }
 
     #[test]
-    fn anything_that_could_leave_a_directory_is_refused() {
+    fn unsafe_path_components_are_refused() {
         for text in ["", "../../etc", "a/b", ".", "a b", "a\0b", "é", "a\n", &"x".repeat(65)] {
             assert!(text.parse::<SessionId>().is_err(), "{text:?} was accepted");
             let json = serde_json::to_string(text).unwrap();

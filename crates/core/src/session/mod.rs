@@ -1,4 +1,4 @@
-//! What a session is: its id, its status, its record, and how a person names it.
+//! Sessions: id, status, record, and lookup by name.
 
 mod find;
 mod id;

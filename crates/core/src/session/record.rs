@@ -1,7 +1,7 @@
-//! The record of a session: what is stored, shown by `show --json`, and described by docs/schema.md.
+//! The record of a session: what is stored, printed by `show --json`, and described by docs/schema.md.
 //!
-//! Fields this version does not know are kept in `extra` at every level and written back, so that an
-//! older program never takes away what a newer one recorded.
+//! Fields that this version does not know are kept in `extra` at every level and written back, so that an older
+//! program never drops what a newer one recorded.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,71 +16,78 @@ use crate::{Host, OsText, ProcessIdentity, Time};
 /// The version of the record's structure that this program reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// A session, whole.
+/// The complete record of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// The version of this structure.
     pub schema: u32,
-    /// Its id, which never changes.
+    /// The session's id, which never changes.
     pub id: SessionId,
-    /// What its user calls it; unique among active sessions.
+    /// The name that the user gave it; unique among active sessions.
     #[serde(default)]
     pub name: Option<String>,
-    /// The ticket it works on.
+    /// The ticket that it works on.
     #[serde(default)]
     pub ticket: Option<String>,
-    /// Its user's own keys and values.
+    /// Keys and values that the user chose.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// What is executed, program first; empty where something else started it and did not say.
+    /// The command, program first; empty if another program started it and did not record the command.
     #[serde(default)]
     pub command: Vec<OsText>,
     /// The directory it was started in.
     #[serde(default)]
     pub cwd: Option<OsText>,
-    /// Where it is in its life.
+    /// The session's current state.
     pub status: Status,
-    /// The machine it runs on.
+    /// The host that it runs on.
     pub host: Host,
     /// The command's process.
     #[serde(default)]
     pub process: Option<ProcessIdentity>,
-    /// The process that waits for the command and records its end.
+    /// The process that waits for the command and records its exit.
     #[serde(default)]
     pub supervisor: Option<ProcessIdentity>,
-    /// The process whose death ends the session; null where it is meant to live on.
+    /// The process whose death ends the session; null if the session outlives its starter.
     #[serde(default)]
     pub owner: Option<ProcessIdentity>,
     /// What happens when the owner dies.
     #[serde(default)]
     pub on_owner_death: OnOwnerDeath,
-    /// When its time is up.
+    /// When its time limit expires.
     #[serde(default)]
     pub deadline_at: Option<Time>,
     /// The control group that holds its processes.
     #[serde(default)]
     pub cgroup: Option<Cgroup>,
-    /// The probe that took the identities.
+    /// How membership of its processes is known: `cgroup`, `systemd`, `tree`, or a word of a newer version;
+    /// null if it was not started by Sexton, or by an older version.
+    #[serde(default)]
+    pub containment: Option<String>,
+    /// The limit on file locks that its processes inherit and no other process has; null if none could be set.
+    #[serde(default)]
+    pub limit_mark: Option<u64>,
+    /// The probe that determined the identities.
     #[serde(default)]
     pub probe: Option<String>,
-    /// Who is ending it, from the moment that is decided.
+    /// The decision to end it, from the moment it is made.
     #[serde(default)]
     pub ending: Option<Ending>,
-    /// The agent inside.
+    /// The agent that it runs.
     #[serde(default)]
     pub agent: Option<Agent>,
     /// Its git worktree.
     #[serde(default)]
     pub worktree: Option<Worktree>,
-    /// The loop it carries.
+    /// The state of its loop.
     #[serde(default, rename = "loop")]
     pub loop_state: Option<LoopState>,
-    /// When the record was made.
+    /// When the record was created.
     pub created_at: Time,
-    /// When its command began.
+    /// When the command started.
     #[serde(default)]
     pub started_at: Option<Time>,
-    /// When its end was seen.
+    /// When its end was observed.
     #[serde(default)]
     pub finished_at: Option<Time>,
     /// How it ended.
@@ -89,13 +96,16 @@ pub struct Session {
     /// What recovery found and did.
     #[serde(default)]
     pub recovery: Option<Recovery>,
-    /// Where its output is.
+    /// The files that hold its output.
     #[serde(default)]
     pub log: Option<Log>,
-    /// Changes with every write of the record; a write names the revision it was read at.
+    /// The version of the program that supervises it; null for the first release, which did not record it.
+    #[serde(default)]
+    pub release: Option<String>,
+    /// Changes with every write of the record; a write names the revision that was read.
     #[serde(default)]
     pub revision: u64,
-    /// Fields of a newer version, kept as they are.
+    /// Fields of a newer version, kept unchanged.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -104,14 +114,14 @@ pub struct Session {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnOwnerDeath {
-    /// It is ended after a grace period, unless it was adopted by then.
+    /// It is ended after a grace period, unless it has been adopted by then.
     #[default]
     End,
-    /// It goes on without an owner.
+    /// It continues without an owner.
     Keep,
 }
 
-/// A control group, by path and inode: a path alone can name another group tomorrow.
+/// A control group, identified by path and inode: the same path can name another group later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cgroup {
     /// Its directory.
@@ -123,20 +133,20 @@ pub struct Cgroup {
     pub extra: Map<String, Value>,
 }
 
-/// By how much the end of a session may be later than whoever decided it meant it to be.
+/// How much later than planned a session may end: a machine can be slow.
 const ENDING_MARGIN: Duration = Duration::from_secs(30);
 
-/// The decision to end a session; who commits it first decides the outcome.
+/// The decision to end a session; the first one committed decides the outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ending {
-    /// Why.
+    /// Why it is ended.
     pub reason: EndingReason,
-    /// Who: `stop`, `supervisor`, `recover`.
+    /// Which part of Sexton decided: `stop`, `supervisor`, `recover`.
     pub by: String,
     /// When it was decided.
     pub at: Time,
-    /// Until when it is carried out. Whoever decided it and was killed over it has ended nobody by then;
-    /// absent where there is no such limit.
+    /// When the decision expires. If the process that made it was killed before it ended the session, the
+    /// decision has no effect after this time; absent if there is no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
     /// Fields of a newer version.
@@ -145,18 +155,18 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The decision of `by` at this moment, which nothing limits.
+    /// Creates a decision of `by` at this moment, without a time limit.
     pub fn new(reason: EndingReason, by: &str, at: Time) -> Ending {
         Ending { reason, by: by.to_owned(), at, until: None, extra: Map::new() }
     }
 
-    /// The same, carried out within about this time or never: a machine can be slow.
+    /// Returns the same decision, which expires after about this time.
     #[must_use]
     pub fn within(self, time: Duration) -> Ending {
         Ending { until: Some(self.at.saturating_add(time + ENDING_MARGIN)), ..self }
     }
 
-    /// Whether it still stands at this moment.
+    /// Returns whether the decision is still valid at this moment.
     pub fn stands_at(&self, now: Time) -> bool {
         self.until.is_none_or(|until| now <= until)
     }
@@ -166,9 +176,9 @@ impl Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndingReason {
-    /// Its user asked for it.
+    /// The user requested it.
     Stopped,
-    /// Its time was up.
+    /// Its time limit expired.
     Timeout,
     /// Its owner died.
     OwnerDead,
@@ -196,9 +206,9 @@ pub struct Agent {
 /// A session's git worktree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Worktree {
-    /// Where it is.
+    /// Its path.
     pub path: OsText,
-    /// The yard it lies in; nothing outside is ever removed.
+    /// The worktree root that it lies in; nothing outside of it is ever removed.
     #[serde(default)]
     pub root: Option<OsText>,
     /// The repository it belongs to.
@@ -207,7 +217,7 @@ pub struct Worktree {
     /// The branch that was checked out for it.
     #[serde(default)]
     pub branch: Option<String>,
-    /// The commit or ref it began at.
+    /// The commit or ref that it was created from.
     #[serde(default)]
     pub base: Option<String>,
     /// Fields of a newer version.
@@ -215,25 +225,25 @@ pub struct Worktree {
     pub extra: Map<String, Value>,
 }
 
-/// The state of a loop that goes on from one session to the next.
+/// The state of a loop that continues from one session to the next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoopState {
     /// Whether this session drives it.
     #[serde(default)]
     pub active: bool,
-    /// Where it is.
+    /// Its phase.
     #[serde(default)]
     pub phase: Option<String>,
-    /// How many times it went round.
+    /// The number of iterations done.
     #[serde(default)]
     pub iteration: Option<u64>,
-    /// How many times it may.
+    /// The limit on iterations.
     #[serde(default)]
     pub max_iterations: Option<u64>,
     /// The terminal pane it is bound to.
     #[serde(default)]
     pub pane: Option<String>,
-    /// Since when.
+    /// When it was bound to that pane.
     #[serde(default)]
     pub pane_set_at: Option<Time>,
     /// When it last changed.
@@ -242,22 +252,23 @@ pub struct LoopState {
     /// When its agent last took a turn.
     #[serde(default)]
     pub last_turn_at: Option<Time>,
-    /// Anything else the loop keeps.
+    /// Other fields of the loop.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 impl LoopState {
-    /// Phases in which a loop does not go on by itself.
+    /// Phases in which a loop does not continue by itself.
     const TERMINAL_PHASES: [&str; 5] = ["blocked_on_user", "complete", "failed", "cancelled", "interrupted"];
 
-    /// Whether its phase is one in which it does not go on by itself. Case and blanks do not matter.
+    /// Returns whether the loop is in a phase in which it does not continue by itself. Ignores case and
+    /// surrounding blanks.
     pub fn is_over(&self) -> bool {
         let phase = self.phase.as_deref().unwrap_or_default().trim();
         Self::TERMINAL_PHASES.iter().any(|terminal| terminal.eq_ignore_ascii_case(phase))
     }
 
-    /// Whether there is no loop in it: it may know a pane or a time, but nothing was ever done.
+    /// Returns whether it holds no loop: it may have a pane or a time, but nothing was ever done.
     pub fn is_blank(&self) -> bool {
         let LoopState { active, phase, iteration, max_iterations, extra, .. } = self;
         !active && phase.is_none() && iteration.is_none() && max_iterations.is_none() && extra.is_empty()
@@ -267,54 +278,54 @@ impl LoopState {
 /// How a session ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Exit {
-    /// The exit code, where it exited.
+    /// The exit code, if it exited.
     #[serde(default)]
     pub code: Option<i32>,
-    /// The signal, where one ended it.
+    /// The signal, if a signal ended it.
     #[serde(default)]
     pub signal: Option<i32>,
-    /// Which of the ways to end it was.
+    /// Why it ended.
     pub reason: ExitReason,
     /// Fields of a newer version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// The ways a session can end.
+/// The reasons for which a session can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReason {
     /// It exited by itself.
     Exited,
-    /// A signal that nobody of us sent ended it.
+    /// A signal that Sexton did not send ended it.
     Signalled,
     /// It could not be executed.
     ExecFailed,
-    /// Its start was cut off before its command ran.
+    /// Its start was interrupted before its command ran.
     NeverStarted,
-    /// Its time was up.
+    /// Its time limit expired.
     Timeout,
     /// It was stopped on request.
     Stopped,
     /// Its owner died.
     OwnerDead,
-    /// Nobody saw it.
+    /// Its end was not observed.
     Unknown,
 }
 
 impl Exit {
-    /// An exit by itself, with `code`.
+    /// Creates the exit of a command that exited by itself with `code`.
     pub fn exited(code: i32) -> Exit {
         Exit { code: Some(code), signal: None, reason: ExitReason::Exited, extra: Map::new() }
     }
 
-    /// An end by `signal`, sent by somebody else.
+    /// Creates the exit of a command that was ended by a `signal` that Sexton did not send.
     pub fn signalled(signal: i32) -> Exit {
         Exit { code: None, signal: Some(signal), reason: ExitReason::Signalled, extra: Map::new() }
     }
 
-    /// The same end, of a session that was being ended for `reason`: that is what it is remembered for,
-    /// whatever code its command made of the signal.
+    /// Returns the same exit with the reason for which the session was being ended: that reason counts,
+    /// whatever exit code the command returned for the signal.
     #[must_use]
     pub fn because(self, reason: Option<EndingReason>) -> Exit {
         let reason = match reason {
@@ -327,7 +338,7 @@ impl Exit {
         Exit { reason, ..self }
     }
 
-    /// The status that this end gives a session.
+    /// Returns the status of a session that ended this way.
     pub fn status(&self) -> Status {
         match (self.reason, self.code) {
             (ExitReason::Exited, Some(0)) => Status::Completed,
@@ -339,21 +350,21 @@ impl Exit {
     }
 }
 
-/// What recovery found out about a session, and what became of its work.
+/// What recovery found out about a session, and what happened to its worktree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recovery {
     /// Why it was recovered: `process_dead`, `pid_reused`, `owner_dead` …
     pub cause: String,
-    /// What was seen, in words.
+    /// The observation, in words.
     #[serde(default)]
     pub evidence: Option<String>,
-    /// The ref that holds the work of its worktree.
+    /// The ref that holds the work saved from its worktree.
     #[serde(default)]
     pub rescue_ref: Option<String>,
-    /// What became of the worktree.
+    /// What happened to the worktree.
     #[serde(default)]
     pub worktree: Option<WorktreeOutcome>,
-    /// What could not be done, or why the worktree was kept.
+    /// What failed, or why the worktree was kept.
     #[serde(default)]
     pub error: Option<String>,
     /// Fields of a newer version.
@@ -361,26 +372,26 @@ pub struct Recovery {
     pub extra: Map<String, Value>,
 }
 
-/// What became of a recovered session's worktree.
+/// What happened to a recovered session's worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorktreeOutcome {
-    /// The next recovery takes care of it.
+    /// The next recovery handles it.
     Pending,
     /// Rescued and removed.
     Removed,
-    /// Left where it is, for a reason that is given beside it.
+    /// Left in place; the reason is recorded beside it.
     Kept,
     /// It could not be rescued or removed.
     Failed,
 }
 
-/// Where a session's output is.
+/// The files that hold a session's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Log {
-    /// Its output; both streams, unless they were split.
+    /// The output; both streams, unless they are split.
     pub path: OsText,
-    /// Its standard error, where that has its own file.
+    /// The standard error, if it has its own file.
     #[serde(default)]
     pub stderr_path: Option<OsText>,
     /// Fields of a newer version.
@@ -388,22 +399,36 @@ pub struct Log {
     pub extra: Map<String, Value>,
 }
 
-/// A document that is not a record this version can use.
+/// Why a document is not a record that this version can use.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// It was written by a newer version; reading it could misunderstand it, and writing could lose it.
+    /// A newer version wrote it; reading it could misinterpret it, and writing it could lose data.
     #[error("the record has schema version {found}, newer than the supported {SCHEMA_VERSION}")]
     NewerSchema {
         /// The version it has.
         found: u64,
+    },
+    /// Its status is a word of a newer version, whose meaning is unknown here.
+    #[error("the record has the status `{}`, which this version does not know", .found.escape_debug())]
+    NewerStatus {
+        /// The status it has.
+        found: String,
     },
     /// It is not a record.
     #[error("not a session record")]
     Malformed(#[from] serde_json::Error),
 }
 
+impl RecordError {
+    /// Returns whether a newer version wrote the record. Such a record is intact, and this version must not
+    /// change it.
+    pub fn is_newer(&self) -> bool {
+        !matches!(self, RecordError::Malformed(_))
+    }
+}
+
 impl Session {
-    /// A new record, `starting`, with nothing known yet but where and when.
+    /// Creates a record with the status `starting`, in which only host and time are known.
     pub fn new(id: SessionId, host: Host, now: Time) -> Session {
         Session {
             schema: SCHEMA_VERSION,
@@ -421,6 +446,8 @@ impl Session {
             on_owner_death: OnOwnerDeath::End,
             deadline_at: None,
             cgroup: None,
+            containment: None,
+            limit_mark: None,
             probe: None,
             ending: None,
             agent: None,
@@ -432,17 +459,20 @@ impl Session {
             exit: None,
             recovery: None,
             log: None,
+            release: None,
             revision: 0,
             extra: Map::new(),
         }
     }
 
-    /// Reads a record from its JSON document, refusing one of a newer schema before anything else is
-    /// looked at: its other fields may mean something this version does not know.
+    /// Reads a record from its JSON document. Refuses a newer schema before it reads the other fields, whose
+    /// meaning may have changed.
     pub fn from_json(document: &str) -> Result<Session, RecordError> {
         #[derive(Deserialize)]
         struct Version {
             schema: u64,
+            #[serde(default)]
+            status: Value,
         }
         let session = serde_json::from_str::<Session>(document);
         match session {
@@ -451,8 +481,11 @@ impl Session {
             }
             Ok(session) if session.schema <= SCHEMA_VERSION => Ok(session),
             other => match serde_json::from_str::<Version>(document) {
-                Ok(Version { schema: found }) if found > u64::from(SCHEMA_VERSION) => {
+                Ok(Version { schema: found, .. }) if found > u64::from(SCHEMA_VERSION) => {
                     Err(RecordError::NewerSchema { found })
+                }
+                Ok(Version { status: Value::String(found), .. }) if found.parse::<Status>().is_err() => {
+                    Err(RecordError::NewerStatus { found })
                 }
                 _ => Err(other.err().map_or_else(
                     || RecordError::NewerSchema { found: u64::from(SCHEMA_VERSION) + 1 },
@@ -462,7 +495,7 @@ impl Session {
         }
     }
 
-    /// The record as its JSON document, on one line.
+    /// Returns the record as a JSON document on one line.
     ///
     /// # Panics
     /// Never: every field has a JSON form.
@@ -470,22 +503,23 @@ impl Session {
         serde_json::to_string(self).expect("every field of a record has a JSON form")
     }
 
-    /// Whether recovery owes the session nothing: it is finished, and its worktree does not wait.
+    /// Returns whether recovery has nothing left to do: the session is finished, and its worktree is not
+    /// pending.
     pub fn is_settled(&self) -> bool {
         let pending = |recovery: &Recovery| recovery.worktree == Some(WorktreeOutcome::Pending);
         self.status.is_finished() && !self.recovery.as_ref().is_some_and(pending)
     }
 
-    /// Whether the session is finished, and both made and ended before `time`. Asking for both costs nothing
-    /// in a world whose clock only goes forward, and keeps a record that a wrong clock made.
+    /// Returns whether the session is finished, and was both created and finished before `time`. With a
+    /// monotonic clock the second condition implies the first; checking both keeps a record that a wrong clock
+    /// made.
     pub fn finished_before(&self, time: Time) -> bool {
         self.status.is_finished()
             && self.created_at < time
             && self.finished_at.is_some_and(|finished| finished < time)
     }
 
-    /// Records how the session ended. Says nothing about an end that is already recorded: the first one
-    /// stands.
+    /// Records how the session ended. Does nothing if an end is already recorded: the first one counts.
     pub fn finish(&mut self, exit: Exit, now: Time) {
         if self.finished_at.is_none() {
             self.status = exit.status();
@@ -496,93 +530,4 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn minimal() -> Value {
-        json!({
-            "schema": 1, "id": "abcd1234abcd1234", "status": "running",
-            "host": {"machine_id": "m", "hostname": "h"}, "created_at": "2026-01-02T03:04:05Z",
-        })
-    }
-
-    #[test]
-    fn a_record_with_only_what_is_required_is_read() {
-        let session = Session::from_json(&minimal().to_string()).unwrap();
-        assert_eq!(session.status, Status::Running);
-        assert_eq!(session.on_owner_death, OnOwnerDeath::End);
-    }
-
-    #[test]
-    fn unknown_fields_survive_at_every_level() {
-        let mut document = minimal();
-        document["invented"] = json!({"deep": [1, 2.5, null]});
-        document["process"] = json!({"pid": 7, "colour": "red"});
-        document["worktree"] = json!({"path": "/w", "sparse": true});
-        document["loop"] = json!({"active": true, "mood": "good"});
-        document["exit"] = json!({"code": 1, "reason": "exited", "core_dumped": false});
-        let written: Value =
-            serde_json::from_str(&Session::from_json(&document.to_string()).unwrap().to_json()).unwrap();
-        for pointer in
-            ["/invented/deep/1", "/process/colour", "/worktree/sparse", "/loop/mood", "/exit/core_dumped"]
-        {
-            assert_eq!(written.pointer(pointer), document.pointer(pointer), "{pointer}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_number_is_the_same_however_often_it_is_read_and_written() {
-        for number in
-            ["9.705777777777779e78", "9705777777777777777777777777777777777777777.7", "5e-324", "0.1"]
-        {
-            let text = minimal().to_string().replacen('{', &format!("{{\"invented\":{number},"), 1);
-            let session = Session::from_json(&text).unwrap();
-            assert_eq!(Session::from_json(&session.to_json()).unwrap(), session, "{number}");
-            assert_eq!(session.extra["invented"].as_f64(), number.parse().ok(), "{number}");
-        }
-    }
-
-    #[test]
-    fn every_field_is_written_even_where_it_is_null() {
-        let now = "2026-01-02T03:04:05Z".parse().unwrap();
-        let host = Host::new("m", "h");
-        let session = Session::new("abcd1234abcd1234".parse().unwrap(), host, now);
-        insta::assert_snapshot!(serde_json::to_string_pretty(&session).unwrap());
-    }
-
-    #[test]
-    fn a_newer_schema_is_refused_even_where_its_fields_changed_their_meaning() {
-        let mut document = minimal();
-        document["schema"] = json!(2);
-        document["status"] = json!("hibernating");
-        let error = Session::from_json(&document.to_string()).unwrap_err();
-        assert!(matches!(error, RecordError::NewerSchema { found: 2 }), "{error}");
-        document["status"] = json!("running");
-        let error = Session::from_json(&document.to_string()).unwrap_err();
-        assert!(matches!(error, RecordError::NewerSchema { found: 2 }), "{error}");
-    }
-
-    #[test]
-    fn the_first_recorded_end_stands() {
-        let now: Time = "2026-01-02T03:04:05Z".parse().unwrap();
-        let mut session = Session::from_json(&minimal().to_string()).unwrap();
-        session.finish(Exit::exited(0), now);
-        session.finish(Exit::signalled(9), now);
-        assert_eq!(session.status, Status::Completed);
-        assert_eq!(session.exit.unwrap().code, Some(0));
-    }
-
-    #[test]
-    fn the_status_follows_from_the_exit() {
-        assert_eq!(Exit::exited(0).status(), Status::Completed);
-        assert_eq!(Exit::exited(3).status(), Status::Failed);
-        assert_eq!(Exit::signalled(15).status(), Status::Failed);
-        let exit = |reason| Exit { code: None, signal: None, reason, extra: Map::new() };
-        assert_eq!(exit(ExitReason::Timeout).status(), Status::TimedOut);
-        assert_eq!(exit(ExitReason::Stopped).status(), Status::Stopped);
-        assert_eq!(exit(ExitReason::OwnerDead).status(), Status::Orphaned);
-        assert_eq!(exit(ExitReason::NeverStarted).status(), Status::Failed);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Where a session is in its life. Every question about that is asked of [`Status`] itself.
+//! The status of a session. All questions about it are methods of [`Status`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Recorded, and its worktree is being made; no command has run yet.
+    /// Recorded, and its worktree is being created; no command has run yet.
     Starting,
     /// Its command was executed, and no end is recorded.
     Running,
-    /// Its command ended with exit code 0.
+    /// Its command exited with code 0.
     Completed,
-    /// Its command ended otherwise, or could not be executed.
+    /// Its command failed, or could not be executed.
     Failed,
     /// It was ended on request.
     Stopped,
-    /// It was ended because its time was up.
+    /// It was ended because its time limit expired.
     TimedOut,
-    /// It was found dead, or ended because nobody owned it any more.
+    /// It was found dead, or was ended because its owner died.
     Orphaned,
-    /// It was found dead after so long that nothing more can be learned.
+    /// It was found dead after more than the stale age.
     Abandoned,
-    /// Its loop goes on in another session, and its process is gone.
+    /// Its loop continues in another session, and its process is gone.
     Transferred,
-    /// Recovery could not finish with it; the next one tries again.
+    /// Recovery could not clean it up completely; the next one tries again.
     CleanupFailed,
 }
 
-/// A word that is no status.
+/// A word that is not a status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a status; one of: {known}", known = Status::ALL.map(Status::as_str).join(", "))]
 pub struct UnknownStatus(pub String);
@@ -52,7 +52,7 @@ impl Status {
         Status::CleanupFailed,
     ];
 
-    /// The status as records spell it.
+    /// Returns the status as it is written in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Starting => "starting",
@@ -68,19 +68,19 @@ impl Status {
         }
     }
 
-    /// Whether a process of the session may be alive: these are what `ps` shows and what holds a name.
+    /// Returns whether a process of the session may be alive: such sessions are listed by `ps` and hold a name.
     pub fn is_active(self) -> bool {
         matches!(self, Status::Starting | Status::Running)
     }
 
-    /// Whether nothing remains to be done for the session. A `cleanup_failed` one is neither active nor
-    /// finished: its processes are gone, and recovery still owes it something.
+    /// Returns whether nothing remains to be done for the session. A `cleanup_failed` session is neither active
+    /// nor finished: its processes are gone, but recovery has not finished with it.
     pub fn is_finished(self) -> bool {
         !self.is_active() && self != Status::CleanupFailed
     }
 
-    /// Whether a record may go from this status to `next`. Staying is always allowed: most changes of a
-    /// record leave its status alone. A finished session only ever becomes `transferred`.
+    /// Returns whether a record may change from this status to `next`. Keeping the status is always allowed:
+    /// most changes of a record do. A finished session can only become `transferred` or `cleanup_failed`.
     pub fn can_become(self, next: Status) -> bool {
         match self {
             _ if self == next => true,
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spelling_is_the_same_in_json_and_on_the_command_line() {
+    fn json_and_command_line_use_same_spelling() {
         for status in Status::ALL {
             assert_eq!(serde_json::to_string(&status).unwrap(), format!("\"{status}\""));
             assert_eq!(status.as_str().parse(), Ok(status));
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_status_lists_the_known_ones() {
+    fn unknown_status_error_lists_known_ones() {
         let message = "runing".parse::<Status>().unwrap_err().to_string();
         assert!(message.contains("`runing`") && message.contains("cleanup_failed"), "{message}");
     }
 
     #[test]
-    fn the_dead_do_not_rise() {
+    fn finished_session_cannot_become_active() {
         for from in Status::ALL.into_iter().filter(|status| !status.is_active()) {
             assert!(!from.can_become(Status::Running), "{from} → running");
             assert!(!from.can_become(Status::Starting), "{from} → starting");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_outcome_is_not_replaced_by_another() {
+    fn recorded_outcome_cannot_change() {
         for from in [Status::Completed, Status::Failed, Status::Stopped, Status::TimedOut, Status::Orphaned] {
             for next in
                 [Status::Completed, Status::Failed, Status::Stopped, Status::TimedOut, Status::Orphaned]
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_recovery_still_owes_is_not_finished() {
+    fn cleanup_failed_is_neither_active_nor_finished() {
         assert!(!Status::CleanupFailed.is_active());
         assert!(!Status::CleanupFailed.is_finished());
         assert!(Status::CleanupFailed.can_become(Status::Orphaned));

@@ -1,9 +1,9 @@
-//! What a store can represent. Sexton's own stores keep every field of a record; the file of another tool
-//! has the fields that its own tool gave it.
+//! What a store can represent. Sexton's own stores keep every field of a record; another tool's file has only
+//! the fields of that tool.
 //!
-//! Architecture invariant: nothing is lost in silence. What has no place is refused by the commit that
-//! asks for it, unless it is declared in [`Capabilities::forgotten`]; whoever wants a lesser record, as
-//! `migrate` does, asks [`Store::fit`](super::Store::fit) for it and is told what that costs.
+//! Architecture invariant: nothing is lost silently. A commit refuses what the store cannot represent, unless
+//! it is declared in [`Capabilities::forgotten`]. A caller that accepts a reduced record, such as `migrate`,
+//! calls [`Store::fit`](super::Store::fit), which returns the record and the fields that would be lost.
 
 use std::collections::BTreeSet;
 
@@ -15,45 +15,45 @@ use crate::{Session, Status};
 /// What a store can represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Which fields of a record have a place here. A commit of a record that has any other is refused.
+    /// The fields of a record that can be kept. A commit of a record with any other field is refused.
     pub fields: Fields,
-    /// The fields, or parts of them, that a commit leaves out without a word, because nothing depends on
-    /// them: a time's nanoseconds, what recovery noted.
+    /// The fields, or parts of them, that a commit drops without an error, because nothing depends on them: the
+    /// nanoseconds of a time, recovery's notes.
     pub forgotten: &'static [&'static str],
-    /// The statuses that come back as they were written. Any other is either written as the nearest of
-    /// these (then `status` is among what is forgotten) or refused.
+    /// The statuses that are read back as they were written. Any other is either written as the nearest of
+    /// these (then `status` is in `forgotten`) or refused.
     pub statuses: &'static [Status],
     /// Whether commits can add to counters.
     pub counters: bool,
-    /// Whether sessions can be started here: everything that a supervisor needs of a record is kept.
+    /// Whether sessions can be started here: every field that a supervisor needs is kept.
     pub starts: bool,
-    /// What a record's revision is.
+    /// How a record's revision is determined.
     pub revisions: Revisions,
-    /// Whether the worktrees that its records name carry our mark. Where not, another tool made them, and
-    /// recovery claims one before it touches it.
+    /// Whether the worktrees that its records name carry our mark. If not, another tool made them, and recovery
+    /// claims a worktree before it changes it.
     pub marks: bool,
-    /// How far the damage of one record reaches.
+    /// What the damage of one record affects.
     pub damage: Reach,
-    /// Whether its records tell of processes. Where not, there is nothing that recovery could judge: it
-    /// leaves them alone, finished ones too, which are their own tool's to remove.
+    /// Whether its records describe processes. If not, recovery has nothing to judge and leaves the records
+    /// alone, including finished ones, which their own tool removes.
     pub processes: bool,
 }
 
-/// Fields of a record, named as in its JSON; those inside another with a dot: `ticket`, `worktree.path`.
-/// A field stands for everything inside it.
+/// Fields of a record, named as in its JSON; nested ones with a dot: `ticket`, `worktree.path`. A field
+/// includes everything inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fields {
-    /// Every one there is, and those of tomorrow.
+    /// Every field, including those of later versions.
     All,
-    /// These. [`UNKNOWN`] stands for those that no version of this program knows.
+    /// These fields. [`UNKNOWN`] stands for fields that this version does not know.
     Only(&'static [&'static str]),
 }
 
-/// Stands for the fields of a record that are none of [`KNOWN`].
+/// Stands for the fields of a record that are not in [`KNOWN`].
 pub const UNKNOWN: &str = "*";
 
 /// The fields that every record has.
-pub const KNOWN: [&str; 28] = [
+pub const KNOWN: [&str; 31] = [
     "schema",
     "id",
     "name",
@@ -69,6 +69,8 @@ pub const KNOWN: [&str; 28] = [
     "on_owner_death",
     "deadline_at",
     "cgroup",
+    "containment",
+    "limit_mark",
     "probe",
     "ending",
     "agent",
@@ -80,33 +82,34 @@ pub const KNOWN: [&str; 28] = [
     "exit",
     "recovery",
     "log",
+    "release",
     "revision",
     UNKNOWN,
 ];
 
-/// What a record's revision is made of. Either way another content has another revision.
+/// How a record's revision is determined. In both cases different content has a different revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revisions {
-    /// The number of the commit that wrote it: no two commits share one.
+    /// The number of the commit that wrote it: unique per commit.
     Commits,
-    /// A digest of the record: the same content again has the same revision again.
+    /// A digest of the record: equal content has an equal revision.
     Contents,
 }
 
-/// How far the damage of one record reaches. Around it everything stays readable either way.
+/// What the damage of one record affects. Everything else stays readable in both cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All records share a file, and nobody can tell what a write would make of the damage: the whole store
-    /// is only read until it is repaired.
+    /// All records share a file, and the effect of a write on the damaged part is unknown: the whole store is
+    /// read-only until it is repaired.
     Store,
-    /// Each record has a file of its own: that one is only read, and [`Damage::harmless`](super::Damage) says
-    /// that every other can be written. A batch that is about it is refused with
+    /// Each record has its own file: only that record is read-only, and [`Damage::harmless`](super::Damage)
+    /// says that the others can be written. A batch that changes it is refused with
     /// [`StoreError::DamagedRecord`].
     Record,
 }
 
 impl Capabilities {
-    /// Those of a store that keeps whatever it is given.
+    /// The capabilities of a store that keeps everything.
     pub const EVERYTHING: Capabilities = Capabilities {
         fields: Fields::All,
         forgotten: &[],
@@ -119,13 +122,13 @@ impl Capabilities {
         processes: true,
     };
 
-    /// Whether whatever `field` says is kept.
+    /// Returns whether the whole content of `field` is kept.
     pub fn keeps(&self, field: &str) -> bool {
         self.has_place_for(field)
             && !self.forgotten.iter().any(|part| is_inside(field, part) || is_inside(part, field))
     }
 
-    /// Whether a record may lose `field` on its way into the store without anybody being told.
+    /// Returns whether a commit may drop `field` without an error.
     pub fn forgets(&self, field: &str) -> bool {
         self.forgotten.iter().any(|forgotten| is_inside(field, forgotten))
     }
@@ -139,8 +142,8 @@ impl Capabilities {
         }
     }
 
-    /// Refuses what `fitted` would lose, but for what may be forgotten. A store calls this for every
-    /// record that it is asked to commit, before it writes anything.
+    /// Refuses `fitted` if it lost a field that may not be forgotten. A store calls this for every record of a
+    /// batch before it writes anything.
     pub fn require_kept(&self, backend: &'static str, fitted: &Fitted) -> Result<(), StoreError> {
         let lost: Vec<String> = fitted
             .lost
@@ -157,7 +160,7 @@ impl Capabilities {
         })
     }
 
-    /// Refuses counters, where none are kept. Whoever counts only for statistics leaves them out instead.
+    /// Refuses counters if none are kept. A caller that needs them only as statistics leaves them out.
     pub fn require_counters(&self, backend: &'static str, batch: &super::Batch) -> Result<(), StoreError> {
         if self.counters || batch.counters.is_empty() {
             return Ok(());
@@ -166,23 +169,23 @@ impl Capabilities {
     }
 }
 
-/// A record as a store would give it back, and what it cost to make it so.
+/// A record as a store would return it, and the fields that it would lose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
-    /// The record as it would be read after it was written.
+    /// The record as it would be read back.
     pub session: Session,
-    /// The fields that are not in it as they were, named as in [`Fields`]; sorted.
+    /// The fields that would differ, named as in [`Fields`]; sorted.
     pub lost: Vec<String>,
 }
 
 impl Fitted {
-    /// `session` as it is: nothing is lost.
+    /// Returns `session` unchanged: nothing is lost.
     pub fn whole(session: Session) -> Fitted {
         Fitted { session, lost: Vec::new() }
     }
 
-    /// What becomes of `before` in a store that gives it back as `after`. Fields that the store adds are
-    /// no loss, nor is the revision: every store has its own.
+    /// Compares `before` with `after`, the record that the store would return for it. Fields that the store
+    /// adds are no loss, nor is a different revision: every store assigns its own.
     ///
     /// # Panics
     /// Never: every field of a record has a JSON form.
@@ -198,8 +201,8 @@ impl Fitted {
     }
 }
 
-/// Notes each field of `before` that says something and that `after` does not say as well. Goes one level
-/// down: what is inside a field of a field is part of that.
+/// Collects each non-empty field of `before` that differs in `after`. Descends one level: what is nested deeper
+/// counts as part of its field.
 fn note_lost(
     above: &str,
     before: &Map<String, Value>,
@@ -217,7 +220,7 @@ fn note_lost(
     }
 }
 
-/// Whether the field `inner` is `outer` or lies in it.
+/// Returns whether the field `inner` is `outer` or lies in it.
 fn is_inside(inner: &str, outer: &str) -> bool {
     inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -249,7 +252,7 @@ mod tests {
         let now = "2026-01-02T03:04:05Z".parse().unwrap();
         let mut session = Session::new("abcd".parse().unwrap(), host, now);
         session.worktree = Some(Worktree {
-            path: OsText::from("/yard/a"),
+            path: OsText::from("/worktrees/a"),
             root: None,
             repo: None,
             branch: Some("b".to_owned()),
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_kept_only_with_everything_inside_it() {
+    fn field_is_kept_only_if_all_of_it_is() {
         for (field, kept) in [
             ("name", false),
             ("worktree", false),
@@ -278,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn the_known_fields_are_those_of_a_record() {
+    fn known_fields_are_those_of_a_record() {
         let document = serde_json::to_value(session()).unwrap();
         let names: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(names, KNOWN[..KNOWN.len() - 1]);
     }
 
     #[test]
-    fn a_loss_is_named_by_its_field_and_what_a_store_adds_is_none() {
+    fn lost_fields_are_named_and_added_fields_are_no_loss() {
         let before = session();
         let mut after = before.clone();
         after.revision = 9;
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_refused_by_name_unless_nothing_depends_on_it() {
+    fn unsupported_fields_are_refused_by_name_unless_forgotten() {
         let lost = |fields: &[&str]| Fitted {
             session: session(),
             lost: fields.iter().map(|&field| field.to_owned()).collect(),

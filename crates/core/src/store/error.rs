@@ -1,24 +1,24 @@
-//! What can go wrong with a store.
+//! Errors of stores.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Damage;
 use crate::session::RecordError;
-use crate::{SessionId, Status};
+use crate::{Session, SessionId, Status, release};
 
-/// Why a store did not do what was asked.
+/// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else changed the record since it was read. Read again, and decide again.
-    #[error("session {id} was changed by somebody else (revision {expected} is no longer current)")]
+    /// Another process changed the record since it was read. Read it and decide again.
+    #[error("session {id} was changed by another process (revision {expected} is no longer current)")]
     Conflict {
         /// Which record.
         id: SessionId,
         /// The revision the caller had read.
         expected: u64,
     },
-    /// A record with that id is there already.
+    /// A record with that id exists already.
     #[error("a session with the id {id} exists already")]
     Exists {
         /// Which id.
@@ -29,26 +29,26 @@ pub enum StoreError {
     NameTaken {
         /// The name.
         name: String,
-        /// Who has it.
+        /// The session that has it.
         by: SessionId,
     },
-    /// The status may not go that way.
+    /// The status transition is not allowed.
     #[error("session {id} is {from} and cannot become {to}")]
     Transition {
         /// Which record.
         id: SessionId,
         /// Its status now.
         from: Status,
-        /// The status asked for.
+        /// The requested status.
         to: Status,
     },
-    /// A batch names one record twice, so its order would matter.
+    /// A batch changes one record twice, so its order would matter.
     #[error("one batch changes session {id} twice")]
     ChangedTwice {
         /// Which record.
         id: SessionId,
     },
-    /// One record cannot be read. The others can.
+    /// This record cannot be read. The others can.
     #[error("session {id} cannot be read: {what}")]
     DamagedRecord {
         /// Which record.
@@ -56,8 +56,8 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
-    /// The store is damaged: it can be read around the damage, not written.
-    #[error("{}: the store is damaged and stays as it is ({})", .path.display(), first(.damage))]
+    /// The store is damaged: what is intact can be read, but nothing can be written.
+    #[error("{}: the store is damaged and is not changed ({})", .path.display(), first(.damage))]
     Damaged {
         /// The store's file.
         path: PathBuf,
@@ -65,32 +65,45 @@ pub enum StoreError {
         damage: Vec<Damage>,
     },
     /// A newer version of Sexton wrote it.
-    #[error("{}: the store has format {found}, newer than the supported {supported}", .path.display())]
+    #[error(
+        "{}: the store has format {found}, newer than the supported {supported}{}",
+        .path.display(), written_by(.release.as_deref())
+    )]
     NewerFormat {
         /// The store's file.
         path: PathBuf,
         /// Its format.
         found: u64,
-        /// The newest that this version understands.
+        /// The newest format that this version supports.
         supported: u64,
+        /// The newest version that wrote a record in it, if known.
+        release: Option<String>,
     },
-    /// A file that is not a store of this kind at all.
+    /// The file is not a store of this kind.
     #[error("{}: not a {backend} store: {why}", .path.display())]
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// The backend that looked at it.
+        /// The backend that read it.
         backend: &'static str,
-        /// What it saw.
+        /// What was found instead.
         why: String,
     },
-    /// It was opened for reading.
+    /// One of its files belongs to another user, who controls its content.
+    #[error("{}: it belongs to another user (uid {uid}), who could change the records", .path.display())]
+    OtherOwner {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// The store was opened for reading.
     #[error("{}: the store is open for reading only", .path.display())]
     ReadOnly {
         /// The store's file.
         path: PathBuf,
     },
-    /// It has no place for what it was asked to keep. Nothing was written.
+    /// The store cannot represent what it was given. Nothing was written.
     #[error("{} {backend} store cannot keep {what}", article(.backend))]
     Unsupported {
         /// The store's kind.
@@ -98,12 +111,12 @@ pub enum StoreError {
         /// What it cannot keep, and of which session.
         what: String,
     },
-    /// Somebody else has the lock.
+    /// Another process holds the lock.
     #[error("the lock `{name}` is held by another process (waited {waited:?})")]
     LockTimeout {
         /// The lock's name.
         name: String,
-        /// For how long it was waited for.
+        /// How long the caller waited.
         waited: Duration,
     },
     /// A lock cannot have that name.
@@ -120,7 +133,7 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
-    /// A record that this version may not touch.
+    /// This version may not change the record.
     #[error("session {id}")]
     Record {
         /// Which record.
@@ -129,28 +142,32 @@ pub enum StoreError {
         #[source]
         source: RecordError,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{action} {}", .path.display())]
     Io {
-        /// What was tried: `cannot open`, `cannot sync` …
+        /// The failed action: `cannot open`, `cannot sync` …
         action: &'static str,
-        /// On what.
+        /// The path it was tried on.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
     /// The database behind the store failed.
     #[error("{action} {}", .path.display())]
     Backend {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// On what.
+        /// The path it was tried on.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+fn written_by(release: Option<&str>) -> String {
+    release.map_or_else(String::new, |release| format!(" (sexton {release} works on it)"))
 }
 
 fn article(noun: &str) -> &'static str {
@@ -166,7 +183,41 @@ fn first(damage: &[Damage]) -> String {
 }
 
 impl StoreError {
-    /// Whether the store as a whole can only be read: damaged, or of a newer format.
+    /// Returns the refusal to write the store at `path`, which has the newer format `found`. The release that
+    /// wrote it is taken from the readable `sessions`, if they name one.
+    pub fn newer_format<'a>(
+        path: impl Into<PathBuf>,
+        (found, supported): (u64, u64),
+        sessions: impl IntoIterator<Item = &'a Session>,
+    ) -> StoreError {
+        let releases = sessions.into_iter().filter_map(|session| session.release.as_deref());
+        // A record of this version or an older one does not identify the release that raised the format.
+        let newer = releases.filter(|release| {
+            *release != release::current() && release::is_at_least(Some(release), release::current())
+        });
+        let release = release::newest(newer).map(str::to_owned);
+        StoreError::NewerFormat { path: path.into(), found, supported, release }
+    }
+
+    /// Returns what to do about a store of a newer format; `None` for every other error.
+    pub fn newer_format_advice(&self) -> Option<String> {
+        let StoreError::NewerFormat { release, .. } = self else { return None };
+        let wanted = match release {
+            Some(release) => format!("use sexton {release} or a newer version"),
+            None => "use the newer version of sexton that raised it".to_owned(),
+        };
+        Some(format!("{wanted}; this version ({}) only reads the store", release::current()))
+    }
+
+    /// Returns the description of a store of a newer format, without its path.
+    pub fn newer_format_note(&self) -> String {
+        let StoreError::NewerFormat { found, supported, release, .. } = self else { return self.to_string() };
+        let written_by = written_by(release.as_deref());
+        let advice = self.newer_format_advice().unwrap_or_default();
+        format!("it has format {found}, newer than the supported {supported}{written_by}; {advice}")
+    }
+
+    /// Returns whether the store as a whole can only be read: it is damaged, or has a newer format.
     pub fn is_store_unusable(&self) -> bool {
         matches!(
             self,

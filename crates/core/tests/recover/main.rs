@@ -1,8 +1,12 @@
-//! Recovery on the strict fakes: what is done about each session, and that a second run changes nothing.
+//! Tests of recovery on the strict fakes: what is done for each session, and that a second run changes nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod format;
+mod hosts;
+mod problems;
 mod retention;
+mod supervision;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,13 +14,14 @@ use std::time::Duration;
 use pollster::block_on;
 use proptest::prelude::*;
 use sexton_core::recover::{
-    Adoption, Forgotten, Ground, Outcome, Phase, Policy, Progress, Report, Retention, Silent, forget,
-    observe, plan, prune, recover,
+    Adoption, Forgotten, Outcome, Phase, Policy, Progress, RecoveryContext, Report, Retention, Silent,
+    forget, observe, plan, prune, recover,
 };
 use sexton_core::session::{Exit, OnOwnerDeath, Recovery, Worktree, WorktreeOutcome};
-use sexton_core::worktree::Plot;
+use sexton_core::store::update_session;
+use sexton_core::worktree::WorktreeLocation;
 use sexton_core::{Batch, Host, OsText, ProcessIdentity, Query, Session, SessionId, Status, Store, Time};
-use sexton_testkit::{FakeCleaner, FakePremises, FakeProbe, FakeProcess, FakeStore};
+use sexton_testkit::{FakeCleaner, FakeProbe, FakeProcess, FakeStateFiles, FakeStore};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const SIGUSR1: i32 = 10;
@@ -44,10 +49,10 @@ struct Machine {
     store: FakeStore,
     probe: FakeProbe,
     cleaner: FakeCleaner,
-    premises: FakePremises,
+    state_files: FakeStateFiles,
     host: Host,
     me: ProcessIdentity,
-    /// A process and a worktree that are nobody's business.
+    /// A process that belongs to no session.
     bystander: ProcessIdentity,
 }
 
@@ -56,18 +61,23 @@ impl Machine {
         let probe = FakeProbe::new();
         let me = probe.start(FakeProcess::new().running(&["sexton", "recover"]));
         let bystander = probe.start(FakeProcess::new().in_directory("/home"));
-        let host = Host::new("m", "yard");
-        let premises = FakePremises::new();
-        premises.add_yard("/yard");
-        Machine { store: FakeStore::new(), probe, cleaner: FakeCleaner::new(), premises, host, me, bystander }
+        let host = Host::new("m", "laptop");
+        let state_files = FakeStateFiles::new();
+        state_files.add_worktree_root("/worktrees");
+        let store = FakeStore::new();
+        state_files.supervise_by({
+            let (store, probe) = (store.clone(), probe.clone());
+            move |lost| supervise(&store, &probe, lost)
+        });
+        Machine { store, probe, cleaner: FakeCleaner::new(), state_files, host, me, bystander }
     }
 
-    fn ground(&self) -> Ground<'_> {
-        Ground {
+    fn context(&self) -> RecoveryContext<'_> {
+        RecoveryContext {
             store: &self.store,
             probe: &self.probe,
             cleaner: Some(&self.cleaner),
-            premises: &self.premises,
+            state_files: &self.state_files,
             host: &self.host,
             me: self.me.pid,
             clock: now,
@@ -75,7 +85,7 @@ impl Machine {
     }
 
     fn recover(&self, policy: &Policy) -> Report {
-        let report = block_on(recover(&self.ground(), policy, &Silent)).unwrap();
+        let report = block_on(recover(&self.context(), policy, &Silent)).unwrap();
         assert!(self.probe.is_alive(&self.bystander), "a bystander was ended");
         report
     }
@@ -84,7 +94,7 @@ impl Machine {
         self.store.describe().uuid.unwrap_or_default()
     }
 
-    /// Records a session that runs: its command, its supervisor and its owner are alive.
+    /// Records a running session: its command, its supervisor and its owner are alive.
     fn running(&self, id: &str) -> Session {
         let id: SessionId = id.parse().unwrap();
         let owner = self.probe.start(FakeProcess::new().running(&["orchestrator"]));
@@ -111,13 +121,13 @@ impl Machine {
         block_on(self.store.load(&id.parse().unwrap())).unwrap().unwrap()
     }
 
-    /// Gives a session a worktree with a note in it that nobody committed.
+    /// Gives a session a worktree with an uncommitted note.
     fn with_work(&self, mut session: Session) -> Session {
         session.worktree = Some(worktree(&session.id));
         let session = self.replace(&session);
-        let plot = Plot::of(&session, &self.uuid()).unwrap();
-        self.cleaner.place(&plot, session.created_at);
-        self.cleaner.write(&plot.path, "note", session.id.as_str());
+        let location = WorktreeLocation::of(&session, &self.uuid()).unwrap();
+        self.cleaner.place(&location, session.created_at);
+        self.cleaner.write(&location.path, "note", session.id.as_str());
         session
     }
 
@@ -126,10 +136,26 @@ impl Machine {
     }
 }
 
+/// Does what a new supervisor does first: it enters itself in the record if the record still names the lost
+/// one.
+fn supervise(store: &FakeStore, probe: &FakeProbe, lost: &Session) -> bool {
+    let mut needed = false;
+    let supervisor = probe.start(FakeProcess::new());
+    let replace = |session: &mut Session| {
+        needed = session.status.is_active() && session.supervisor == lost.supervisor;
+        if needed {
+            session.supervisor = Some(supervisor.clone());
+        }
+        needed
+    };
+    block_on(update_session(store, &lost.id, replace)).unwrap();
+    needed
+}
+
 fn worktree(id: &SessionId) -> Worktree {
     Worktree {
-        path: OsText::from(format!("/yard/{id}")),
-        root: Some(OsText::from("/yard")),
+        path: OsText::from(format!("/worktrees/{id}")),
+        root: Some(OsText::from("/worktrees")),
         repo: Some(OsText::from("/src")),
         branch: Some(format!("sexton/{id}")),
         base: None,
@@ -138,11 +164,11 @@ fn worktree(id: &SessionId) -> Worktree {
 }
 
 fn path(id: &str) -> PathBuf {
-    Path::new("/yard").join(id)
+    Path::new("/worktrees").join(id)
 }
 
 #[test]
-fn i7_an_orphan_is_ended_rescued_removed_and_recorded_and_then_nothing_is_left_to_do() {
+fn i7_orphan_is_ended_rescued_removed_and_recorded_once() {
     let machine = Machine::new();
     let session = machine.with_work(machine.running("abcd"));
     let helper = machine.probe.start(FakeProcess::of(&session.id).ignoring(&[2, 15]));
@@ -161,19 +187,22 @@ fn i7_an_orphan_is_ended_rescued_removed_and_recorded_and_then_nothing_is_left_t
     let saved = machine.cleaner.find_rescued(Path::new("/src"), &session.id).unwrap();
     assert_eq!(saved.get("note").map(String::as_str), Some("abcd"));
 
-    let (signals, backups) = (machine.probe.signals(), machine.premises.backups());
+    let (signals, backups) = (machine.probe.signals(), machine.state_files.backups());
     let second = machine.recover(&policy());
     assert_eq!((second.scanned, &second.backup), (0, &None), "{second:?}");
-    assert_eq!((machine.probe.signals(), machine.premises.backups()), (signals, backups));
+    assert_eq!((machine.probe.signals(), machine.state_files.backups()), (signals, backups));
 }
 
 #[test]
-fn i2_what_nobody_can_judge_is_left_alone_and_said() {
+fn i2_unknown_session_is_left_alone_and_reported() {
     let machine = Machine::new();
     let hidden = machine.with_work(machine.running("abcd"));
     machine.probe.hide(hidden.process.as_ref().unwrap(), "its namespace is another");
     let mut elsewhere = machine.running("efgh");
     elsewhere.host.hostname = "other".to_owned();
+    for identity in [&mut elsewhere.process, &mut elsewhere.supervisor].into_iter().flatten() {
+        identity.boot_id = Some("another boot".to_owned());
+    }
     machine.kill(&[&elsewhere.process, &elsewhere.supervisor]);
     machine.replace(&elsewhere);
     let report = machine.recover(&policy());
@@ -183,7 +212,7 @@ fn i2_what_nobody_can_judge_is_left_alone_and_said() {
 }
 
 #[test]
-fn i7_an_orphan_is_settled_though_any_look_at_it_failed_once() {
+fn i7_one_failed_probe_does_not_prevent_recovery() {
     for whose in ["process", "supervisor"] {
         let machine = Machine::new();
         let orphan = machine.with_work(machine.running("abcd"));
@@ -197,10 +226,10 @@ fn i7_an_orphan_is_settled_though_any_look_at_it_failed_once() {
 }
 
 #[test]
-fn i2_a_reboot_sends_no_signal() {
+fn i2_no_signal_is_sent_after_a_reboot() {
     let machine = Machine::new();
     let mut session = machine.with_work(machine.running("abcd"));
-    // The same pids belong to somebody else now.
+    // The same pids belong to other processes now.
     for identity in [&mut session.process, &mut session.supervisor, &mut session.owner].into_iter().flatten()
     {
         identity.boot_id = Some("an earlier boot".to_owned());
@@ -214,7 +243,7 @@ fn i2_a_reboot_sends_no_signal() {
 }
 
 #[test]
-fn i4_a_rescue_that_fails_keeps_the_worktree_and_the_next_recovery_tries_again() {
+fn i4_failed_rescue_keeps_the_worktree_and_is_retried() {
     let machine = Machine::new();
     let session = machine.with_work(machine.running("abcd"));
     let other = machine.with_work(machine.running("efgh"));
@@ -230,20 +259,24 @@ fn i4_a_rescue_that_fails_keeps_the_worktree_and_the_next_recovery_tries_again()
 
     let revision = machine.load("abcd").revision;
     let again = machine.recover(&policy());
-    assert_eq!((again.failed, machine.load("abcd").revision), (1, revision), "nothing new was learned");
+    assert_eq!(
+        (again.failed, machine.load("abcd").revision),
+        (1, revision),
+        "the record was written without a change"
+    );
     machine.cleaner.allow_rescue(&path("abcd"));
-    let healed = machine.recover(&policy());
-    assert_eq!((healed.failed, healed.worktrees.removed), (0, 1), "{healed:?}");
+    let retried = machine.recover(&policy());
+    assert_eq!((retried.failed, retried.worktrees.removed), (0, 1), "{retried:?}");
     let after = machine.load("abcd");
     assert_eq!((after.status, after.recovery.unwrap().error), (Status::Orphaned, None));
 }
 
 #[test]
-fn i3_a_worktree_that_somebody_is_in_is_kept() {
+fn i3_occupied_worktree_is_kept() {
     let machine = Machine::new();
     let session = machine.with_work(machine.running("abcd"));
     machine.kill(&[&session.process, &session.supervisor]);
-    machine.cleaner.let_somebody_in(&path("abcd"), "process 7 came in");
+    machine.cleaner.enter_during_removal(&path("abcd"), "process 7 came in");
     let report = machine.recover(&policy());
     assert_eq!((report.failed, report.worktrees.kept), (1, 1), "{report:?}");
     assert!(machine.cleaner.exists(&path("abcd")));
@@ -251,18 +284,18 @@ fn i3_a_worktree_that_somebody_is_in_is_kept() {
 }
 
 #[test]
-fn i8_an_exit_file_is_committed_and_is_no_orphan() {
+fn i8_exit_file_is_committed_and_session_is_no_orphan() {
     let machine = Machine::new();
     let session = machine.running("abcd");
     machine.kill(&[&session.process, &session.supervisor]);
-    machine.premises.leave_exit(&session.id, Exit::exited(0), now());
+    machine.state_files.leave_exit(&session.id, Exit::exited(0), now());
     let report = machine.recover(&policy());
     assert_eq!(report.orphans, 0, "{report:?}");
     assert_eq!(machine.load("abcd").status, Status::Completed);
 }
 
 #[test]
-fn an_unkillable_process_keeps_its_session_and_its_worktree() {
+fn unkillable_process_keeps_its_session_and_worktree() {
     let machine = Machine::new();
     let session = machine.with_work(machine.running("abcd"));
     machine.probe.start(FakeProcess::of(&session.id).unkillable());
@@ -274,23 +307,23 @@ fn an_unkillable_process_keeps_its_session_and_its_worktree() {
 }
 
 #[test]
-fn adoption_gives_a_new_owner_and_tells_the_supervisor() {
+fn adoption_sets_the_owner_and_notifies_the_supervisor() {
     let machine = Machine::new();
-    let (told, started) = (machine.running("abcd"), machine.running("efgh"));
-    machine.kill(&[&told.owner, &started.owner, &started.supervisor]);
+    let (notified, started) = (machine.running("abcd"), machine.running("efgh"));
+    machine.kill(&[&notified.owner, &started.owner, &started.supervisor]);
     let adopt = Some(Adoption { owner: Some(machine.me.clone()) });
     let report = machine.recover(&Policy { adopt, ..policy() });
     assert_eq!((report.adopted, report.orphans), (2, 0), "{report:?}");
-    let pid = told.supervisor.as_ref().unwrap().pid;
+    let pid = notified.supervisor.as_ref().unwrap().pid;
     assert_eq!(machine.probe.signals(), [(pid, SIGUSR1)]);
-    assert_eq!(machine.premises.supervised(), [started.id]);
+    assert_eq!(machine.state_files.supervised(), [started.id]);
     for id in ["abcd", "efgh"] {
         assert_eq!(machine.load(id).owner.as_ref(), Some(&machine.me));
     }
 }
 
 #[test]
-fn an_orphan_that_may_live_on_is_left_alone() {
+fn session_with_keep_survives_its_owner() {
     let machine = Machine::new();
     let mut session = machine.running("abcd");
     machine.kill(&[&session.owner]);
@@ -301,7 +334,7 @@ fn an_orphan_that_may_live_on_is_left_alone() {
 }
 
 #[test]
-fn i1_a_start_that_was_cut_off_is_cleaned_and_one_that_goes_on_is_not() {
+fn i1_interrupted_start_is_cleaned_up_and_running_start_is_not() {
     let machine = Machine::new();
     for id in ["abcd", "efgh"] {
         let mut session = machine.running(id);
@@ -324,7 +357,7 @@ fn i1_a_start_that_was_cut_off_is_cleaned_and_one_that_goes_on_is_not() {
 }
 
 #[test]
-fn from_inside_the_session_itself_the_outcome_is_recorded_before_everything_ends() {
+fn recovery_inside_a_session_records_the_outcome_before_ending_it() {
     let mut machine = Machine::new();
     let session = machine.with_work(machine.running("abcd"));
     let shell = machine.probe.start(FakeProcess::of(&session.id).child_of(session.process.as_ref().unwrap()));
@@ -340,31 +373,31 @@ fn from_inside_the_session_itself_the_outcome_is_recorded_before_everything_ends
 }
 
 #[test]
-fn a_dry_run_says_the_same_and_changes_nothing() {
+fn dry_run_reports_the_same_and_changes_nothing() {
     let machine = Machine::new();
     let session = machine.with_work(machine.running("abcd"));
     machine.kill(&[&session.owner]);
-    let foreseen = machine.recover(&Policy { dry_run: true, ..policy() });
-    assert_eq!((foreseen.orphans, foreseen.worktrees.removed, foreseen.worktrees.rescued), (1, 1, 1));
+    let dry = machine.recover(&Policy { dry_run: true, ..policy() });
+    assert_eq!((dry.orphans, dry.worktrees.removed, dry.worktrees.rescued), (1, 1, 1));
     assert_eq!(machine.load("abcd"), session);
-    assert_eq!((machine.probe.signals(), machine.premises.backups()), (Vec::new(), 0));
+    assert_eq!((machine.probe.signals(), machine.state_files.backups()), (Vec::new(), 0));
     let done = machine.recover(&policy());
-    let told = |report: &Report| {
+    let summary = |report: &Report| {
         let sessions = report.sessions.iter();
         sessions.map(|one| (one.cause.clone(), one.action.clone(), one.outcome)).collect::<Vec<_>>()
     };
-    assert_eq!(told(&foreseen), told(&done));
+    assert_eq!(summary(&dry), summary(&done));
 }
 
 #[test]
-fn a_stray_is_saved_and_removed_when_it_is_old_and_nobodys() {
+fn old_unused_stray_is_saved_and_removed() {
     let machine = Machine::new();
     machine.running("live");
-    let plot = |id: &str, store: &str| Plot {
+    let location = |id: &str, store: &str| WorktreeLocation {
         store: store.to_owned(),
         session: id.parse().unwrap(),
         repo: "/src".into(),
-        root: "/yard".into(),
+        root: "/worktrees".into(),
         path: path(id),
     };
     let uuid = machine.uuid();
@@ -375,7 +408,7 @@ fn a_stray_is_saved_and_removed_when_it_is_old_and_nobodys() {
         ("others", "another store", old),
         ("carried", uuid.as_str(), old),
     ] {
-        machine.cleaner.place(&plot(id, store), made_at);
+        machine.cleaner.place(&location(id, store), made_at);
         machine.cleaner.write(&path(id), "note", id);
     }
     machine.probe.start(FakeProcess::of(&"carried".parse().unwrap()));
@@ -389,7 +422,7 @@ fn a_stray_is_saved_and_removed_when_it_is_old_and_nobodys() {
 }
 
 #[test]
-fn i9_files_and_a_control_group_of_no_record_are_strays_too() {
+fn i9_files_and_control_group_without_record_are_strays() {
     let machine = Machine::new();
     machine.running("live");
     let uuid = machine.uuid();
@@ -402,72 +435,76 @@ fn i9_files_and_a_control_group_of_no_record_are_strays_too() {
         ("carried", uuid.as_str(), old),
     ] {
         let id: SessionId = id.parse().unwrap();
-        machine.premises.leave_files(&id, store, made_at);
+        machine.state_files.leave_files(&id, store, made_at);
         machine.probe.leave_container(&id);
     }
     machine.probe.start(FakeProcess::of(&"carried".parse().unwrap()));
-    let foreseen = machine.recover(&Policy { dry_run: true, ..policy() });
-    assert_eq!(machine.premises.discarded(), []);
+    let dry = machine.recover(&Policy { dry_run: true, ..policy() });
+    assert_eq!(machine.state_files.discarded(), []);
     let report = machine.recover(&policy());
-    let told = |report: &Report| -> Vec<_> {
+    let summary = |report: &Report| -> Vec<_> {
         let strays = report.sessions.iter().filter(|session| session.cause == "stray");
         strays.map(|stray| (stray.id.to_string(), stray.evidence.clone(), stray.worktree)).collect()
     };
-    assert_eq!(told(&report), [("stray".to_owned(), "its files have no record".to_owned(), None)]);
-    assert_eq!(told(&foreseen), told(&report));
-    assert_eq!(machine.premises.discarded(), ["stray".parse().unwrap()]);
+    assert_eq!(summary(&report), [("stray".to_owned(), "its files have no record".to_owned(), None)]);
+    assert_eq!(summary(&dry), summary(&report));
+    assert_eq!(machine.state_files.discarded(), ["stray".parse().unwrap()]);
     assert_eq!(
         machine.probe.containers(),
         ["carried", "live", "others", "young"].map(|id| id.parse().unwrap())
     );
-    assert_eq!(told(&machine.recover(&policy())), []);
+    assert_eq!(summary(&machine.recover(&policy())), []);
 }
 
 #[test]
-fn a_store_that_may_have_forgotten_sessions_has_no_strays_from_then() {
+fn worktrees_older_than_a_possible_record_loss_are_no_strays() {
     let machine = Machine::new();
     machine.running("live");
-    let plot = Plot {
+    let location = WorktreeLocation {
         store: machine.uuid(),
         session: "stray".parse().unwrap(),
         repo: "/src".into(),
-        root: "/yard".into(),
+        root: "/worktrees".into(),
         path: path("stray"),
     };
-    machine.cleaner.place(&plot, now().saturating_sub(DAY * 2));
-    machine.premises.leave_files(&"files".parse().unwrap(), &machine.uuid(), now().saturating_sub(DAY * 2));
-    machine.premises.forget_before(now().saturating_sub(DAY));
+    machine.cleaner.place(&location, now().saturating_sub(DAY * 2));
+    machine.state_files.leave_files(
+        &"files".parse().unwrap(),
+        &machine.uuid(),
+        now().saturating_sub(DAY * 2),
+    );
+    machine.state_files.forget_before(now().saturating_sub(DAY));
     machine.recover(&policy());
     assert!(machine.cleaner.exists(&path("stray")));
-    assert_eq!(machine.premises.discarded(), []);
+    assert_eq!(machine.state_files.discarded(), []);
 }
 
 #[test]
-fn forgetting_takes_the_users_word_but_not_over_what_is_seen_alive() {
+fn forget_marks_unknown_sessions_but_not_live_ones() {
     let machine = Machine::new();
     let session = machine.with_work(machine.running("abcd"));
-    let running = block_on(forget(&machine.ground(), &session.id)).unwrap();
+    let running = block_on(forget(&machine.context(), &session.id)).unwrap();
     assert_eq!(running, Forgotten::Running);
     machine.kill(&[&session.process, &session.supervisor]);
     let mut session = session;
-    // Recorded inside a container: nobody out here can tell.
+    // Recorded inside a container, so its state is unknown here.
     session.process.iter_mut().for_each(|process| process.pid_namespace = Some(99));
     let session = machine.replace(&session);
     assert_eq!(machine.recover(&policy()).unknown, 1);
-    let Forgotten::Done(report) = block_on(forget(&machine.ground(), &session.id)).unwrap() else {
+    let Forgotten::Done(report) = block_on(forget(&machine.context(), &session.id)).unwrap() else {
         panic!("it was not forgotten");
     };
     assert_eq!((report.outcome, report.cause.as_str()), (Outcome::Done, "forgotten"));
     assert_eq!(machine.load("abcd").status, Status::Orphaned);
     assert_eq!(machine.probe.signals(), []);
     assert!(!machine.cleaner.exists(&path("abcd")));
-    let again = block_on(forget(&machine.ground(), &session.id)).unwrap();
+    let again = block_on(forget(&machine.context(), &session.id)).unwrap();
     assert_eq!(again, Forgotten::AlreadyFinished(Status::Orphaned));
 }
 
-/// What is done to one session before recovery comes.
+/// What happens to one session before the recovery.
 #[derive(Clone, Copy, Debug)]
-struct Fate {
+struct Faults {
     command: bool,
     supervisor: bool,
     owner: bool,
@@ -479,14 +516,14 @@ struct Fate {
 }
 
 prop_compose! {
-    fn any_fate()(bits in any::<[bool; 8]>()) -> Fate {
+    fn any_faults()(bits in any::<[bool; 8]>()) -> Faults {
         let [command, supervisor, owner, helper, stubborn, worktree, exit, reused] = bits;
-        Fate { command, supervisor, owner, helper, stubborn, worktree, exit, reused }
+        Faults { command, supervisor, owner, helper, stubborn, worktree, exit, reused }
     }
 }
 
-impl Fate {
-    fn befall(self, machine: &Machine, id: &str) {
+impl Faults {
+    fn apply(self, machine: &Machine, id: &str) {
         let mut session = machine.running(id);
         if self.worktree {
             session = machine.with_work(session);
@@ -508,7 +545,7 @@ impl Fate {
             machine.probe.start_in_place_of(session.process.as_ref().unwrap(), FakeProcess::new());
         }
         if self.exit && self.command && self.supervisor {
-            machine.premises.leave_exit(&session.id, Exit::exited(0), now());
+            machine.state_files.leave_exit(&session.id, Exit::exited(0), now());
         }
     }
 }
@@ -517,25 +554,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn i7_after_a_recovery_there_is_nothing_left_to_plan(fates in prop::collection::vec(any_fate(), 1..6)) {
+    fn i7_plan_is_empty_after_recovery(cases in prop::collection::vec(any_faults(), 1..6)) {
         let machine = Machine::new();
-        for (number, fate) in fates.iter().enumerate() {
-            fate.befall(&machine, &format!("session{number}"));
+        for (number, faults) in cases.iter().enumerate() {
+            faults.apply(&machine, &format!("session{number}"));
         }
         let report = machine.recover(&policy());
         prop_assert_eq!(report.failed, 0);
-        let sightings = block_on(observe(&machine.ground(), &Silent)).unwrap();
+        let sightings = block_on(observe(&machine.context(), &Silent)).unwrap();
         let left = plan(&sightings, &policy(), now());
         prop_assert!(left.is_empty(), "{left:?}");
         let signals = machine.probe.signals().len();
         machine.recover(&policy());
         prop_assert_eq!(machine.probe.signals().len(), signals);
-        for (number, fate) in fates.iter().enumerate() {
+        for (number, faults) in cases.iter().enumerate() {
             let session = machine.load(&format!("session{number}"));
-            let lives = !fate.command && !fate.owner || fate.command && !fate.supervisor;
-            prop_assert_eq!(session.status.is_active(), lives, "{:?}", fate);
-            prop_assert_eq!(machine.cleaner.exists(&path(session.id.as_str())), fate.worktree && (lives || fate.exit && fate.command && fate.supervisor));
-            if fate.worktree && !machine.cleaner.exists(&path(session.id.as_str())) {
+            let lives = !faults.command && !faults.owner || faults.command && !faults.supervisor;
+            prop_assert_eq!(session.status.is_active(), lives, "{:?}", faults);
+            prop_assert_eq!(machine.cleaner.exists(&path(session.id.as_str())), faults.worktree && (lives || faults.exit && faults.command && faults.supervisor));
+            if faults.worktree && !machine.cleaner.exists(&path(session.id.as_str())) {
                 prop_assert!(machine.cleaner.find_rescued(Path::new("/src"), &session.id).is_some());
             }
         }

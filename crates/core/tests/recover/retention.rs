@@ -1,8 +1,8 @@
-//! Retention: what goes, what stays, and what goes with it.
+//! Tests of retention: what is deleted and what is kept.
 
 use super::*;
 
-/// A finished session, `days` old.
+/// Records a finished session, `days` old.
 fn finished(machine: &Machine, id: &str, days: u32) -> Session {
     let at = now().saturating_sub(DAY * days);
     let mut session = Session::new(id.parse().unwrap(), machine.host.clone(), at);
@@ -12,25 +12,25 @@ fn finished(machine: &Machine, id: &str, days: u32) -> Session {
 }
 
 #[test]
-fn i9_retention_removes_the_old_and_the_many_and_their_logs() {
+fn i9_retention_deletes_old_and_surplus_records_with_logs() {
     let machine = Machine::new();
     finished(&machine, "old", 8);
     for (id, days) in [("one", 1), ("two", 2), ("three", 3)] {
         finished(&machine, id, days);
     }
     let retention = Retention { ttl: DAY * 7, keep: 2, rescue_ttl: None };
-    let pruned = block_on(prune(&machine.ground(), &retention, true, &Silent)).unwrap();
+    let pruned = block_on(prune(&machine.context(), &retention, true, &Silent)).unwrap().pruned;
     assert_eq!((pruned.expired, pruned.over_limit), (1, 1));
     assert_eq!(block_on(machine.store.list(&Query::all())).unwrap().sessions.len(), 4, "a dry run");
-    let pruned = block_on(prune(&machine.ground(), &retention, false, &Silent)).unwrap();
+    let pruned = block_on(prune(&machine.context(), &retention, false, &Silent)).unwrap().pruned;
     assert_eq!((pruned.expired, pruned.over_limit), (1, 1));
     assert_eq!((pruned.age_days.week, pruned.age_days.month), (1, 1));
     let left = block_on(machine.store.list(&Query::all())).unwrap().sessions;
     assert_eq!(left.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["one", "two"]);
-    assert_eq!(machine.premises.discarded(), ["old", "three"].map(|id| id.parse().unwrap()));
+    assert_eq!(machine.state_files.discarded(), ["old", "three"].map(|id| id.parse().unwrap()));
 }
 
-/// Changes a record at the moment when retention has chosen what goes.
+/// Changes a record after retention has chosen what to delete.
 struct Meddler<'a>(&'a Machine, &'a str);
 
 impl Progress for Meddler<'_> {
@@ -47,19 +47,19 @@ impl Progress for Meddler<'_> {
 }
 
 #[test]
-fn a_record_that_retention_had_to_leave_keeps_its_log() {
+fn record_changed_during_retention_keeps_its_log() {
     let machine = Machine::new();
     finished(&machine, "touched", 8);
     finished(&machine, "old", 8);
     let retention = Retention { ttl: DAY * 7, keep: 1000, rescue_ttl: None };
-    block_on(prune(&machine.ground(), &retention, false, &Meddler(&machine, "touched"))).unwrap();
+    block_on(prune(&machine.context(), &retention, false, &Meddler(&machine, "touched"))).unwrap();
     let left = block_on(machine.store.list(&Query::all())).unwrap().sessions;
     assert_eq!(left.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["touched"]);
-    assert_eq!(machine.premises.discarded(), ["old".parse().unwrap()]);
+    assert_eq!(machine.state_files.discarded(), ["old".parse().unwrap()]);
 }
 
 #[test]
-fn i9_retention_keeps_what_still_has_a_worktree_and_what_is_owed_something() {
+fn i9_retention_keeps_sessions_with_worktree_or_pending_cleanup() {
     let machine = Machine::new();
     let kept = finished(&machine, "kept", 100);
     machine.with_work(kept);
@@ -77,13 +77,13 @@ fn i9_retention_keeps_what_still_has_a_worktree_and_what_is_owed_something() {
     });
     machine.replace(&pending);
     let retention = Retention { ttl: DAY, keep: 0, rescue_ttl: None };
-    let pruned = block_on(prune(&machine.ground(), &retention, false, &Silent)).unwrap();
+    let pruned = block_on(prune(&machine.context(), &retention, false, &Silent)).unwrap().pruned;
     assert_eq!((pruned.expired, pruned.over_limit), (0, 0));
     assert_eq!(block_on(machine.store.list(&Query::all())).unwrap().sessions.len(), 3);
 }
 
 #[test]
-fn i9_a_wrong_clock_prunes_nothing_that_runs() {
+fn i9_wrong_clock_does_not_prune_running_sessions() {
     for seconds in [400 * 86_400_i64, -400 * 86_400] {
         let machine = Machine::new();
         let mut session = machine.running("abcd");

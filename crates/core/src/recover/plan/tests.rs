@@ -1,4 +1,4 @@
-//! The plan, row by row and by its properties.
+//! Tests of the plan: every row of the table, and its properties.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -34,10 +34,10 @@ fn unknown() -> Liveness {
     Liveness::Unknown("it was recorded in another pid namespace".to_owned())
 }
 
-/// A session that runs in good order: its command, its supervisor and its owner are alive.
+/// Returns the observation of a session that runs normally: its command, supervisor and owner are alive.
 fn running() -> Sighting {
     let id: SessionId = "abcd".parse().unwrap();
-    let host = Host::new("m", "yard");
+    let host = Host::new("m", "laptop");
     let mut session = Session::new(id, host, now().saturating_sub(DAY));
     session.status = Status::Running;
     session.process = Some(ProcessIdentity::of_pid(100));
@@ -48,8 +48,9 @@ fn running() -> Sighting {
         session,
         ours: true,
         exit_waits: false,
+        exit_unreadable: None,
         rebooted: false,
-        untold: false,
+        store_omits_process: false,
         process: Some(Liveness::Alive),
         identity: Some(ProcessIdentity::of_pid(100)),
         supervisor: Some(Liveness::Alive),
@@ -60,8 +61,8 @@ fn running() -> Sighting {
 
 fn worktree() -> Worktree {
     Worktree {
-        path: OsText::from("/yard/abcd"),
-        root: Some(OsText::from("/yard")),
+        path: OsText::from("/worktrees/abcd"),
+        root: Some(OsText::from("/worktrees")),
         repo: Some(OsText::from("/src")),
         branch: None,
         base: None,
@@ -84,14 +85,15 @@ fn ending(reason: EndingReason) -> Ending {
     Ending::new(reason, "stop", now())
 }
 
-/// One row of the snapshot.
-fn told(decision: &Decision) -> String {
+/// Formats one row of the snapshot.
+fn format_row(decision: &Decision) -> String {
     let steps: Vec<_> = decision
         .steps
         .iter()
         .map(|step| match step {
             Step::CommitExit => "commit exit".to_owned(),
             Step::Adopt(owner) => format!("adopt by {:?}", owner.as_ref().map(|owner| owner.pid)),
+            Step::Supervise => "supervise".to_owned(),
             Step::Claim(reason) => format!("claim {reason:?}"),
             Step::End(group) => format!("end {:?}", group.process.as_ref().map(|process| process.pid)),
             Step::Rescue => "rescue".to_owned(),
@@ -104,7 +106,7 @@ fn told(decision: &Decision) -> String {
 }
 
 #[test]
-fn every_row_of_the_table() {
+fn decision_table() {
     let dead = || Sighting { process: Some(Liveness::Gone), supervisor: Some(Liveness::Gone), ..running() };
     let with = |mut sighting: Sighting, change: fn(&mut Sighting)| {
         change(&mut sighting);
@@ -114,6 +116,7 @@ fn every_row_of_the_table() {
     let rows = [
         ("another host", Sighting { ours: false, ..dead() }),
         ("exit file present", Sighting { exit_waits: true, ..dead() }),
+        ("exit file present, command alive", Sighting { exit_waits: true, ..running() }),
         (
             "worktree pending",
             with(dead(), |seen| {
@@ -129,7 +132,7 @@ fn every_row_of_the_table() {
             }),
         ),
         (
-            "cleanup failed, and nobody can tell",
+            "cleanup failed, liveness unknown",
             with(dead(), |seen| {
                 seen.session.status = Status::CleanupFailed;
                 seen.process = Some(unknown());
@@ -159,12 +162,12 @@ fn every_row_of_the_table() {
                 (seen.session.process, seen.process) = (None, None);
             }),
         ),
-        ("command gone, shim alive", Sighting { process: Some(Liveness::Gone), ..running() }),
+        ("command gone, supervisor alive", Sighting { process: Some(Liveness::Gone), ..running() }),
         (
-            "command gone, shim stopped",
+            "command gone, supervisor stopped",
             Sighting { process: Some(Liveness::Gone), supervisor_stopped: true, ..running() },
         ),
-        ("command gone, shim unknown", Sighting { supervisor: Some(unknown()), ..dead() }),
+        ("command gone, supervisor unknown", Sighting { supervisor: Some(unknown()), ..dead() }),
         ("stale", with(dead(), |seen| seen.session.created_at = now().saturating_sub(DAY * 31))),
         (
             "stale, but alive",
@@ -173,21 +176,21 @@ fn every_row_of_the_table() {
             }),
         ),
         ("pid now another process", Sighting { process: Some(Liveness::Reused), ..dead() }),
-        ("command gone, shim gone", dead()),
+        ("command gone, supervisor gone", dead()),
         (
-            "command gone, never a shim",
+            "command gone, no supervisor recorded",
             with(dead(), |seen| {
                 (seen.session.supervisor, seen.supervisor) = (None, None);
             }),
         ),
         (
-            "command gone, somebody was stopping it",
+            "command gone, stop in progress",
             with(dead(), |seen| {
                 seen.session.ending = Some(ending(EndingReason::Stopped));
             }),
         ),
         (
-            "command gone, a recovery was ending it",
+            "command gone, recovery in progress",
             with(dead(), |seen| {
                 seen.session.ending = Some(ending(EndingReason::OwnerDead));
             }),
@@ -201,25 +204,52 @@ fn every_row_of_the_table() {
                 seen.session.on_owner_death = OnOwnerDeath::Keep;
             }),
         ),
-        ("command alive, owner gone, shim gone", Sighting { supervisor: Some(Liveness::Gone), ..orphan() }),
+        (
+            "command alive, owner gone, supervisor gone",
+            Sighting { supervisor: Some(Liveness::Gone), ..orphan() },
+        ),
         ("command alive", running()),
-        ("cannot tell", Sighting { process: Some(unknown()), ..running() }),
+        ("command alive, supervisor gone", Sighting { supervisor: Some(Liveness::Gone), ..running() }),
+        (
+            "command alive, supervisor's pid reused",
+            Sighting { supervisor: Some(Liveness::Reused), ..running() },
+        ),
+        ("command alive, supervisor unknown", Sighting { supervisor: Some(unknown()), ..running() }),
+        (
+            "command alive, no supervisor recorded",
+            with(running(), |seen| {
+                (seen.session.supervisor, seen.supervisor) = (None, None);
+            }),
+        ),
+        (
+            "command alive, supervisor gone, being ended",
+            with(Sighting { supervisor: Some(Liveness::Gone), ..running() }, |seen| {
+                seen.session.ending = Some(ending(EndingReason::Stopped));
+            }),
+        ),
+        (
+            "command alive, supervisor gone, owner gone, keep",
+            with(Sighting { supervisor: Some(Liveness::Gone), ..orphan() }, |seen| {
+                seen.session.on_owner_death = OnOwnerDeath::Keep;
+            }),
+        ),
+        ("command unknown", Sighting { process: Some(unknown()), ..running() }),
     ];
     let mut table = String::new();
     for (name, sighting) in rows {
         let decision = decide(&sighting, &policy(), now());
-        writeln!(table, "{name}: {}", told(&decision)).unwrap();
+        writeln!(table, "{name}: {}", format_row(&decision)).unwrap();
     }
     let adopting = Policy { adopt: Some(Adoption { owner: Some(ProcessIdentity::of_pid(7)) }), ..policy() };
-    writeln!(table, "adopting: {}", told(&decide(&orphan(), &adopting, now()))).unwrap();
+    writeln!(table, "adopting: {}", format_row(&decide(&orphan(), &adopting, now()))).unwrap();
     let being_ended = with(orphan(), |seen| seen.session.ending = Some(ending(EndingReason::Stopped)));
-    writeln!(table, "adopting what is being ended: {}", told(&decide(&being_ended, &adopting, now())))
+    writeln!(table, "adopting what is being ended: {}", format_row(&decide(&being_ended, &adopting, now())))
         .unwrap();
     insta::assert_snapshot!(table);
 }
 
 #[test]
-fn what_somebody_was_killed_over_ending_can_be_adopted_and_ended_again() {
+fn session_with_expired_ending_can_be_adopted_or_ended() {
     let minute = Duration::from_secs(60);
     let killed = Ending { at: now().saturating_sub(minute * 2), ..ending(EndingReason::Stopped) };
     let mut seen = Sighting { owner: Some(Liveness::Gone), ..running() };
@@ -281,7 +311,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn i2_nobody_is_ended_on_a_guess(seen in any_sighting(), adopt in any::<bool>()) {
+    fn i2_unknown_liveness_never_leads_to_termination(seen in any_sighting(), adopt in any::<bool>()) {
         let adopt = adopt.then_some(Adoption { owner: None });
         let decision = decide(&seen, &Policy { adopt, ..policy() }, now());
         let ends = decision.steps.iter().find_map(|step| match step {
@@ -299,7 +329,30 @@ proptest! {
     }
 
     #[test]
-    fn i4_nothing_is_removed_before_it_was_rescued(seen in any_sighting()) {
+    fn i2_supervisor_is_replaced_only_if_command_lives_and_supervisor_is_proved_gone(
+        seen in any_sighting(), adopt in any::<bool>(),
+    ) {
+        let adopt = adopt.then_some(Adoption { owner: None });
+        let steps = decide(&seen, &Policy { adopt, ..policy() }, now()).steps;
+        if steps.contains(&Step::Supervise) {
+            prop_assert_eq!(steps.len(), 1);
+            prop_assert!(seen.ours && !seen.rebooted && seen.session.status.is_active());
+            prop_assert_eq!(&seen.process, &Some(Liveness::Alive));
+            prop_assert!(matches!(seen.supervisor, Some(Liveness::Gone | Liveness::Reused)));
+            prop_assert!(find_ending(&seen.session, now()).is_none());
+        }
+    }
+
+    #[test]
+    fn i8_exit_file_is_ignored_while_command_lives(seen in any_sighting()) {
+        let decision = decide(&seen, &policy(), now());
+        if seen.process == Some(Liveness::Alive) {
+            prop_assert!(!decision.steps.contains(&Step::CommitExit));
+        }
+    }
+
+    #[test]
+    fn i4_rescue_precedes_removal(seen in any_sighting()) {
         let steps = decide(&seen, &policy(), now()).steps;
         let place = |wanted: &Step| steps.iter().position(|step| step == wanted);
         let ended = steps.iter().position(|step| matches!(step, Step::End(_)));
@@ -314,7 +367,7 @@ proptest! {
     }
 
     #[test]
-    fn i3_what_lives_or_is_being_made_keeps_its_worktree(seen in any_sighting()) {
+    fn i3_live_or_starting_session_keeps_its_worktree(seen in any_sighting()) {
         let decision = decide(&seen, &policy(), now());
         let removes = decision.steps.contains(&Step::Remove);
         let active = seen.session.status.is_active() && !seen.rebooted;

@@ -1,4 +1,4 @@
-//! The decision, rule by rule and by its properties.
+//! Tests of the decision, rule by rule and by its properties.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::{Host, Status};
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Customs that differ from Sexton's in every point.
+/// Conventions that differ from Sexton's in every point.
 const FOREIGN: Dialect = Dialect {
     owner_key: Some("owner_theirs"),
     pane_time: "tmux_pane_set_at",
@@ -29,7 +29,7 @@ fn ago(span: Duration) -> Time {
 }
 
 fn session(id: &str) -> Session {
-    let host = Host::new("m", "yard");
+    let host = Host::new("m", "laptop");
     let mut session = Session::new(id.parse().unwrap(), host, ago(DAY * 3));
     session.status = Status::Running;
     session.revision = 7;
@@ -56,7 +56,7 @@ fn active(touched: Duration) -> Option<LoopState> {
     })
 }
 
-/// A session that ended an hour ago and whose loop the agent `a` drove.
+/// Returns a session that ended an hour ago and whose loop the agent `a` drove.
 fn prior(id: &str) -> Prior {
     let mut session = session(id);
     session.agent = agent(Some("a"), None);
@@ -82,7 +82,7 @@ fn state(session: &Session) -> &LoopState {
 }
 
 #[test]
-fn a_transfer_changes_the_loops_of_both_and_nothing_else_of_them() {
+fn transfer_changes_only_both_loops() {
     let old = prior("old");
     let decision = decided(&found(session("new")), std::slice::from_ref(&old));
     assert_eq!(decision.reason, Reason::Resumed);
@@ -113,7 +113,7 @@ fn a_transfer_changes_the_loops_of_both_and_nothing_else_of_them() {
 }
 
 #[test]
-fn a_thread_goes_along_only_while_no_conversation_is_known() {
+fn thread_is_transferred_only_without_conversation() {
     let mut old = prior("old");
     old.session.agent = agent(None, Some("t"));
     let known = decided(&found(session("new")), std::slice::from_ref(&old));
@@ -124,7 +124,7 @@ fn a_thread_goes_along_only_while_no_conversation_is_known() {
 }
 
 #[test]
-fn the_pane_of_the_new_session_replaces_that_of_the_old_one() {
+fn pane_of_new_session_replaces_old_one() {
     let mut old = prior("old");
     old.session.loop_state.as_mut().unwrap().pane = Some("%1".to_owned());
     let pane_of = |current: Session, pane: Option<&str>| {
@@ -142,7 +142,7 @@ fn the_pane_of_the_new_session_replaces_that_of_the_old_one() {
 }
 
 #[test]
-fn what_recovery_still_owes_a_session_is_not_hidden_by_its_transfer() {
+fn transfer_does_not_hide_failed_cleanup() {
     let with = |status, standing| {
         let mut old = prior("old");
         (old.session.status, old.session.finished_at, old.session.exit) = (status, None, None);
@@ -155,8 +155,8 @@ fn what_recovery_still_owes_a_session_is_not_hidden_by_its_transfer() {
 }
 
 #[test]
-fn a_session_that_runs_or_may_run_keeps_its_loop_however_old_it_is() {
-    for standing in [Standing::Running("it".into()), Standing::Unclear("who knows".into())] {
+fn running_or_unknown_session_keeps_its_loop() {
+    for standing in [Standing::Running("it".into()), Standing::Unclear("cannot tell".into())] {
         for age in [HOUR, DAY * 2] {
             let mut old = Prior { standing: standing.clone(), ..prior("old") };
             old.session.loop_state = active(age);
@@ -166,13 +166,13 @@ fn a_session_that_runs_or_may_run_keeps_its_loop_however_old_it_is() {
             assert!(decision.evidence.is_some() && decision.changed.is_empty());
             let foreign = decide(&found(session("new")), &[old], &claim(), &FOREIGN, now()).reason;
             let expected = if age > DAY { Reason::MatchingPriorLoopAbandonedStale } else { Reason::Resumed };
-            assert_eq!(foreign, expected, "others do not ask");
+            assert_eq!(foreign, expected, "a foreign dialect does not check liveness");
         }
     }
 }
 
 #[test]
-fn loops_that_are_over_or_of_somebody_else_are_passed_over() {
+fn finished_and_foreign_loops_are_skipped() {
     let mut priors = Vec::new();
     for phase in ["complete", " Failed\n", "CANCELLED", "blocked_on_user", "interrupted"] {
         let mut over = prior("over");
@@ -183,9 +183,9 @@ fn loops_that_are_over_or_of_somebody_else_are_passed_over() {
     inactive.session.loop_state.as_mut().unwrap().active = false;
     let mut other = prior("other");
     other.session.agent = agent(Some("b"), Some("t"));
-    let mut nobody = prior("nobody");
-    nobody.session.agent = None;
-    priors.extend([inactive, other, nobody]);
+    let mut unknown = prior("unknown");
+    unknown.session.agent = None;
+    priors.extend([inactive, other, unknown]);
     let decision = decided(&found(session("new")), &priors);
     assert_eq!((decision.reason, decision.changed.len()), (Reason::NoMatchingPriorLoop, 0));
     priors.push(prior("mine"));
@@ -193,7 +193,7 @@ fn loops_that_are_over_or_of_somebody_else_are_passed_over() {
 }
 
 #[test]
-fn stale_matches_are_marked_and_do_not_make_a_fresh_one_ambiguous() {
+fn stale_matches_are_marked_and_cause_no_ambiguity() {
     let mut stale = prior("stale");
     stale.session.loop_state = active(DAY + HOUR);
     let decision = decided(&found(session("new")), std::slice::from_ref(&stale));
@@ -220,7 +220,7 @@ fn stale_matches_are_marked_and_do_not_make_a_fresh_one_ambiguous() {
 }
 
 #[test]
-fn the_current_loop_comes_before_everything_else() {
+fn current_loop_takes_precedence() {
     let mut own = session("new");
     own.loop_state = active(HOUR);
     own.agent = agent(Some("b"), Some("t"));
@@ -230,7 +230,7 @@ fn the_current_loop_comes_before_everything_else() {
     assert_eq!(state(&decision.changed[0]).updated_at, Some(now()));
     let again = decided(&found(decision.changed[0].clone()), &[prior("old")]);
     assert_eq!((again.reason, again.updated_current_owner), (Reason::CurrentLoopActive, false));
-    assert_eq!(again.changed, [], "what is up to date is not written again");
+    assert_eq!(again.changed, [], "an unchanged record was written");
 
     own.loop_state = active(DAY * 2);
     let stale = decided(&found(own.clone()), &[prior("old")]);
@@ -240,7 +240,7 @@ fn the_current_loop_comes_before_everything_else() {
 }
 
 #[test]
-fn a_turn_is_noted_without_being_called_a_change_of_owner() {
+fn turn_is_recorded_without_owner_change() {
     let mut own = session("new");
     own.loop_state = active(HOUR);
     own.agent = agent(Some("a"), None);
@@ -253,7 +253,7 @@ fn a_turn_is_noted_without_being_called_a_change_of_owner() {
 }
 
 #[test]
-fn a_pane_alone_is_no_loop_but_in_files_that_say_so() {
+fn pane_alone_is_a_loop_only_in_some_dialects() {
     let mut bound = session("new");
     bound.loop_state = Some(LoopState { pane: Some("%5".to_owned()), ..LoopState::default() });
     assert_eq!(decided(&found(bound.clone()), &[prior("old")]).reason, Reason::Resumed);
@@ -262,7 +262,7 @@ fn a_pane_alone_is_no_loop_but_in_files_that_say_so() {
 }
 
 #[test]
-fn a_foreign_loop_names_its_owner_and_keeps_its_times() {
+fn foreign_loop_names_its_owner_and_keeps_its_times() {
     let decision = decide(&found(session("new")), &[prior("old")], &claim(), &FOREIGN, now());
     let target = state(&decision.changed[1]);
     assert_eq!(target.extra.get("owner_theirs"), Some(&json!("new")));
@@ -276,10 +276,10 @@ fn a_foreign_loop_names_its_owner_and_keeps_its_times() {
 }
 
 #[test]
-fn nothing_is_done_for_nobody_nowhere() {
-    let nobody = Claim { agent: AgentIdentity::default(), ..claim() };
+fn nothing_is_done_without_session_or_agent() {
+    let unknown = Claim { agent: AgentIdentity::default(), ..claim() };
     let reason =
-        |current: &Current| decide(current, &[prior("old")], &nobody, &Dialect::SEXTON, now()).reason;
+        |current: &Current| decide(current, &[prior("old")], &unknown, &Dialect::SEXTON, now()).reason;
     assert_eq!(reason(&found(session("new"))), Reason::AgentIdentityMissing);
     assert_eq!(reason(&Current::Missing), Reason::CurrentSessionMissing);
     assert_eq!(reason(&Current::Unreadable("new".parse().unwrap())), Reason::CurrentLoopUnreadable);
@@ -324,7 +324,7 @@ fn any_prior(id: String) -> impl Strategy<Value = Prior> {
         Just(Standing::Gone),
         Just(Standing::Dying),
         Just(Standing::Running("it runs".to_owned())),
-        Just(Standing::Unclear("who knows".to_owned())),
+        Just(Standing::Unclear("cannot tell".to_owned())),
     ];
     (any_session(id), standing, any::<bool>()).prop_map(|(session, standing, known)| Prior {
         fallback: known.then_some(Activity { at: ago(DAY * 3), source: "mtime" }),
@@ -372,7 +372,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn a_loop_never_has_two_owners_and_doubt_changes_nothing(
+    fn loop_never_has_two_owners_and_unknown_changes_nothing(
         current in any_current(), priors in any_priors(), claim in any_claim(), foreign in any::<bool>(),
     ) {
         let dialect = if foreign { &FOREIGN } else { &Dialect::SEXTON };
@@ -381,21 +381,21 @@ proptest! {
         if let Current::Found(session, _) = &current {
             before.push(session.as_ref().clone());
         }
-        // Only what was seen changes, once each, at the revision that was seen, along allowed ways.
+        // Only observed records change, once each, at the observed revision, by allowed transitions.
         let mut after = before.clone();
         for changed in &decision.changed {
             let old = before.iter().find(|session| session.id == changed.id).unwrap();
             prop_assert_eq!(changed.revision, old.revision);
             prop_assert!(old.status.can_become(changed.status));
-            prop_assert!(changed != old, "a record is written that did not change");
+            prop_assert!(changed != old, "an unchanged record was written");
             prop_assert_eq!(decision.changed.iter().filter(|other| other.id == changed.id).count(), 1);
             *after.iter_mut().find(|session| session.id == changed.id).unwrap() = changed.clone();
             let kept = |session: &Session| session.loop_state.as_ref().and_then(|state| state.extra.get("kept").cloned());
             let from = decision.source.as_ref().and_then(|id| before.iter().find(|session| session.id == *id));
             let origin = if decision.reason == Reason::Resumed && Some(&changed.id) == decision.target.as_ref() { from.unwrap() } else { old };
-            prop_assert_eq!(kept(changed), kept(origin), "a key that nobody knows was lost");
+            prop_assert_eq!(kept(changed), kept(origin), "an unknown key was lost");
         }
-        // Nobody begins to drive a loop but by taking it from the one who did.
+        // A session starts to drive a loop only by taking it from the previous driver.
         let count = |sessions: &[Session]| sessions.iter().filter(|session| drives(session)).count();
         prop_assert!(count(&after) <= count(&before));
         match decision.reason {
@@ -403,7 +403,7 @@ proptest! {
                 let find = |id: &Option<SessionId>| after.iter().find(|session| Some(&session.id) == id.as_ref()).unwrap();
                 prop_assert!(drives(find(&decision.target)) && !drives(find(&decision.source)));
                 let mine = after.iter().filter(|session| session.id.as_str() != "new" && claim.fits(session)).count();
-                prop_assert_eq!(mine, 0, "somebody else still drives a loop of this agent");
+                prop_assert_eq!(mine, 0, "another session still drives a loop of this agent");
             }
             Reason::CurrentLoopActive | Reason::CurrentLoopAbandonedStale => {
                 prop_assert!(decision.changed.iter().all(|changed| changed.id.as_str() == "new"));
@@ -413,18 +413,18 @@ proptest! {
             }
             _ => prop_assert_eq!(&decision.changed, &[], "{:?} changed something", decision.reason),
         }
-        // A session that may run is never touched by another.
+        // Another session never changes one that may run.
         for prior in priors.iter().filter(|prior| prior.standing.may_run() && dialect.spares_the_living) {
             prop_assert!(after.contains(&prior.session));
         }
-        // Whoever asks again finds the loop where it was put.
+        // A second request finds the loop in its new session.
         if decision.reason == Reason::Resumed {
             let target = decision.changed.iter().find(|changed| changed.id.as_str() == "new").unwrap();
             let again = decide(&found(target.clone()), &priors, &Claim { turn: false, ..claim }, dialect, now());
             if again.reason == Reason::CurrentLoopActive {
                 prop_assert_eq!(again.changed, []);
             } else {
-                // Another tool's times stay as they are, so that a loop may be at the end of its time.
+                // Another tool's times stay unchanged, so the loop may be stale.
                 prop_assert!(foreign && again.reason == Reason::CurrentLoopAbandonedStale);
             }
         }

@@ -1,4 +1,4 @@
-//! Every row of the table, and what is believed of a dispatcher.
+//! Tests of every row of the table, and of the dispatcher's state.
 
 use super::*;
 use crate::session::Worktree;
@@ -25,7 +25,7 @@ fn session(start_ticks: Option<u64>) -> Session {
     session
 }
 
-/// The process that the record is about, as the machine shows it.
+/// Returns the details of the recorded process.
 fn agent() -> ProcessDetails {
     ProcessDetails {
         identity: ProcessIdentity {
@@ -55,14 +55,14 @@ fn judge(session: &Session, now: &ProcessDetails) -> Match {
 }
 
 #[test]
-fn the_same_ticks_of_a_process_that_is_no_younger_than_its_record_are_the_same_process() {
+fn same_ticks_and_start_before_record_match() {
     assert_eq!(judge(&session(Some(7000)), &agent()), Match::Same);
     let at_the_limit = ProcessDetails { started_at: Some(recorded_at().saturating_add(SLACK)), ..agent() };
     assert_eq!(judge(&session(Some(7000)), &at_the_limit), Match::Same);
 }
 
 #[test]
-fn i2_the_same_ticks_of_a_process_that_started_after_its_record_are_not_believed() {
+fn i2_same_ticks_but_start_after_record_are_unknown() {
     for started_at in [later(), None] {
         let now = ProcessDetails { started_at, ..agent() };
         assert!(matches!(judge(&session(Some(7000)), &now), Match::CannotTell(_)), "{started_at:?}");
@@ -70,7 +70,7 @@ fn i2_the_same_ticks_of_a_process_that_started_after_its_record_are_not_believed
 }
 
 #[test]
-fn other_ticks_are_another_process_unless_it_works_where_the_session_does() {
+fn other_ticks_differ_unless_process_is_in_session_directory() {
     let elsewhere = ProcessDetails { cwd: Some("/".into()), ..agent() };
     assert_eq!(judge(&session(Some(6999)), &elsewhere), Match::Different);
     let hidden = ProcessDetails { cwd: None, ..agent() };
@@ -79,14 +79,14 @@ fn other_ticks_are_another_process_unless_it_works_where_the_session_does() {
 }
 
 #[test]
-fn a_number_alone_is_believed_only_where_program_start_and_place_all_fit() {
+fn pid_alone_matches_only_if_program_start_and_directory_match() {
     assert_eq!(judge(&session(None), &agent()), Match::Same);
     let itself = ProcessDetails { command: vec!["/opt/pi".into()], ..agent() };
     assert_eq!(judge(&session(None), &itself), Match::Same);
 }
 
 #[test]
-fn i2_a_number_alone_with_only_part_of_the_rest_is_not_believed() {
+fn i2_pid_alone_with_partial_match_is_unknown() {
     let other_program = vec!["vim".into(), "notes".into(), "pi".into()];
     let misfits = [
         ProcessDetails { command: other_program.clone(), ..agent() },
@@ -104,18 +104,18 @@ fn i2_a_number_alone_with_only_part_of_the_rest_is_not_believed() {
 }
 
 #[test]
-fn a_number_alone_is_another_process_where_nothing_fits() {
-    let strangers = [Some("/".into()), None];
-    for cwd in strangers {
+fn pid_alone_without_any_match_is_another_process() {
+    let directories = [Some("/".into()), None];
+    for cwd in directories {
         let now = ProcessDetails { command: vec!["cron".into()], started_at: later(), cwd, ..agent() };
         assert_eq!(judge(&session(None), &now), Match::Different, "{now:?}");
     }
 }
 
 #[test]
-fn an_identity_of_our_own_is_evidence_and_not_testimony() {
-    assert!(is_testimony(session(Some(7000)).process.as_ref().unwrap()));
-    assert!(!is_testimony(&agent().identity));
+fn own_identity_is_not_foreign() {
+    assert!(is_foreign_identity(session(Some(7000)).process.as_ref().unwrap()));
+    assert!(!is_foreign_identity(&agent().identity));
     let portable = ProcessIdentity { start_time_us: Some(1), ..ProcessIdentity::of_pid(42) };
-    assert!(!is_testimony(&portable));
+    assert!(!is_foreign_identity(&portable));
 }

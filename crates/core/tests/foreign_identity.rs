@@ -1,4 +1,4 @@
-//! Recovery of sessions that another tool recorded: a number for a process, a worktree without a mark.
+//! Tests of recovery of sessions that another tool recorded: a pid as identity, a worktree without a mark.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use pollster::block_on;
-use sexton_core::recover::{Ground, Outcome, Policy, Report, Retention, Silent, recover};
+use sexton_core::recover::{Outcome, Policy, RecoveryContext, Report, Retention, Silent, recover};
 use sexton_core::session::{Worktree, WorktreeOutcome};
-use sexton_core::worktree::Plot;
+use sexton_core::worktree::WorktreeLocation;
 use sexton_core::{Batch, Host, OsText, ProcessIdentity, Session, SessionId, Status, Store, Time};
-use sexton_testkit::{FakeCleaner, FakePremises, FakeProbe, FakeProcess, FakeStore};
+use sexton_testkit::{FakeCleaner, FakeProbe, FakeProcess, FakeStateFiles, FakeStore};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -37,9 +37,9 @@ struct Project {
     store: FakeStore,
     probe: FakeProbe,
     cleaner: FakeCleaner,
-    premises: FakePremises,
+    state_files: FakeStateFiles,
     me: ProcessIdentity,
-    /// What inherits orphans.
+    /// The process that adopts orphans.
     reaper: ProcessIdentity,
 }
 
@@ -49,24 +49,24 @@ impl Project {
         let reaper = probe.start(FakeProcess::new().in_directory("/"));
         let me = probe.start(FakeProcess::new().running(&["sexton", "recover"]));
         let store = FakeStore::new().of_another_tool();
-        Project { store, probe, cleaner: FakeCleaner::new(), premises: FakePremises::new(), me, reaper }
+        Project { store, probe, cleaner: FakeCleaner::new(), state_files: FakeStateFiles::new(), me, reaper }
     }
 
     fn recover(&self, policy: &Policy) -> Report {
-        let host = Host::new("m", "yard");
-        let ground = Ground {
+        let host = Host::new("m", "laptop");
+        let context = RecoveryContext {
             store: &self.store,
             probe: &self.probe,
             cleaner: Some(&self.cleaner),
-            premises: &self.premises,
+            state_files: &self.state_files,
             host: &host,
             me: self.me.pid,
             clock: now,
         };
-        block_on(recover(&ground, policy, &Silent)).unwrap()
+        block_on(recover(&context, policy, &Silent)).unwrap()
     }
 
-    /// The agent of a ticket, with this parent.
+    /// Starts the agent of a ticket, with this parent.
     fn agent(&self, ticket: &str, parent: &ProcessIdentity) -> ProcessIdentity {
         let agent = FakeProcess::new().running(&["pi", "-p", ticket]).in_directory(path(ticket));
         self.probe.start(agent.child_of(parent).started_at(now().saturating_sub(DAY)))
@@ -92,11 +92,11 @@ impl Project {
         session
     }
 
-    /// Puts a worktree with a note that nobody committed where `session` says.
+    /// Creates a worktree with an uncommitted note at the path of `session`.
     fn plant(&self, session: &Session) {
-        let plot = Plot::of(session, &self.store.describe().uuid.unwrap()).unwrap();
-        self.cleaner.place_unmarked(&plot, session.created_at);
-        self.cleaner.write(&plot.path, "note", "work");
+        let location = WorktreeLocation::of(session, &self.store.describe().uuid.unwrap()).unwrap();
+        self.cleaner.place_unmarked(&location, session.created_at);
+        self.cleaner.write(&location.path, "note", "work");
     }
 
     fn status(&self, session: &Session) -> Status {
@@ -113,7 +113,7 @@ fn path(ticket: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn i7_a_living_orphan_is_ended_its_work_saved_and_then_nothing_is_left_to_do() {
+fn i7_live_orphan_is_ended_and_its_work_saved_once() {
     for with_ticks in [true, false] {
         let project = Project::new();
         let agent = project.agent("T-1", &project.reaper);
@@ -122,7 +122,10 @@ fn i7_a_living_orphan_is_ended_its_work_saved_and_then_nothing_is_left_to_do() {
         project.plant(&session);
         let dry = project.recover(&Policy { dry_run: true, ..policy() });
         assert_eq!((dry.orphans, dry.sessions[0].worktree), (1, Some(WorktreeOutcome::Removed)), "{dry:?}");
-        assert!(project.probe.is_alive(&agent) && project.cleaner.exists(&path("T-1")), "a look changed it");
+        assert!(
+            project.probe.is_alive(&agent) && project.cleaner.exists(&path("T-1")),
+            "the dry run changed something"
+        );
         let report = project.recover(&policy());
         assert_eq!((report.orphans, report.ended, report.failed), (1, 1, 0), "{report:?}");
         assert!(!project.probe.is_alive(&agent));
@@ -130,12 +133,12 @@ fn i7_a_living_orphan_is_ended_its_work_saved_and_then_nothing_is_left_to_do() {
         assert!(!project.cleaner.exists(&path("T-1")) && project.rescued(&session));
         let again = project.recover(&policy());
         assert_eq!((again.scanned, again.failed), (0, 0), "{again:?}");
-        assert_eq!(again.backup, None, "nothing was to be changed");
+        assert_eq!(again.backup, None, "there was nothing to change");
     }
 }
 
 #[test]
-fn a_session_whose_dispatcher_lives_is_left_alone() {
+fn session_with_live_dispatcher_is_left_alone() {
     let project = Project::new();
     let dispatcher = project.probe.start(FakeProcess::new().in_directory("/project"));
     let agent = project.agent("T-1", &dispatcher);
@@ -147,7 +150,7 @@ fn a_session_whose_dispatcher_lives_is_left_alone() {
 }
 
 #[test]
-fn i2_a_process_that_only_has_the_number_is_never_signalled() {
+fn i2_process_that_only_shares_the_pid_is_never_signalled() {
     let project = Project::new();
     let stranger = FakeProcess::new().running(&["vim"]).in_directory("/home").child_of(&project.reaper);
     let stranger = project.probe.start(stranger.started_at(now()));
@@ -161,7 +164,7 @@ fn i2_a_process_that_only_has_the_number_is_never_signalled() {
 }
 
 #[test]
-fn i2_a_number_with_only_part_of_the_evidence_is_unknown_and_nothing_is_touched() {
+fn i2_partial_evidence_is_unknown_and_changes_nothing() {
     let project = Project::new();
     let shell = FakeProcess::new().running(&["bash"]).in_directory(path("T-1")).child_of(&project.reaper);
     let shell = project.probe.start(shell.started_at(now().saturating_sub(DAY)));
@@ -175,12 +178,12 @@ fn i2_a_number_with_only_part_of_the_evidence_is_unknown_and_nothing_is_touched(
 }
 
 #[test]
-fn i3_a_worktree_that_a_later_session_of_the_ticket_works_in_stays() {
+fn i3_worktree_used_by_later_session_is_kept() {
     let project = Project::new();
     let dispatcher = project.probe.start(FakeProcess::new().in_directory("/project"));
     let gone = project.agent("T-1", &dispatcher);
     project.probe.end(&gone);
-    // Its cookie-less helper has left the directory, so that no occupant would keep the worktree.
+    // Its helper without a cookie has left the directory, so that no occupant would keep the worktree.
     let living = FakeProcess::new().running(&["pi"]).in_directory("/project").child_of(&dispatcher);
     let living = project.probe.start(living.started_at(now().saturating_sub(DAY)));
     let first = project.record("s1", "T-1", gone.pid, gone.start_ticks);
@@ -189,15 +192,15 @@ fn i3_a_worktree_that_a_later_session_of_the_ticket_works_in_stays() {
     let report = project.recover(&policy());
     assert_eq!((report.orphans, report.left_alone), (1, 1), "{report:?}");
     assert_eq!([&first, &second].map(|session| project.status(session)), [Status::Orphaned, Status::Running]);
-    assert!(project.cleaner.exists(&path("T-1")), "the worktree was taken from under a session");
+    assert!(project.cleaner.exists(&path("T-1")), "the worktree of a live session was removed");
     project.probe.end(&living);
     project.recover(&policy());
     assert!(!project.cleaner.exists(&path("T-1")));
-    assert!(project.rescued(&second), "its work is saved under whoever had it last");
+    assert!(project.rescued(&second), "its work is saved under its last session");
 }
 
 #[test]
-fn a_session_of_a_store_that_tells_of_no_process_is_no_orphan() {
+fn session_in_store_without_processes_is_no_orphan() {
     let mut project = Project::new();
     project.store = project.store.without_processes();
     let mut session = project.record("s1", "T-1", 4_000_000, None);
@@ -209,15 +212,17 @@ fn a_session_of_a_store_that_tells_of_no_process_is_no_orphan() {
 }
 
 #[test]
-fn a_worktree_with_the_mark_of_another_session_is_kept() {
+fn worktree_marked_by_another_session_is_kept() {
     let project = Project::new();
     let session = project.record("s1", "T-1", 4_000_000, Some(1));
     let other: SessionId = "other".parse().unwrap();
-    let plot =
-        Plot { session: other, ..Plot::of(&session, &project.store.describe().uuid.unwrap()).unwrap() };
-    project.cleaner.place(&plot, now());
+    let location = WorktreeLocation {
+        session: other,
+        ..WorktreeLocation::of(&session, &project.store.describe().uuid.unwrap()).unwrap()
+    };
+    project.cleaner.place(&location, now());
     let report = project.recover(&policy());
     assert_eq!(report.sessions[0].worktree, Some(WorktreeOutcome::Kept), "{report:?}");
-    assert!(project.cleaner.exists(&plot.path));
+    assert!(project.cleaner.exists(&location.path));
     assert_eq!(project.status(&session), Status::Orphaned);
 }

@@ -1,22 +1,22 @@
-//! What another tool wrote down of a process, and how far that can be believed.
+//! Process identities that another tool recorded, and how far they can be trusted.
 //!
-//! Our own records hold an identity that a probe can prove. Another tool's hold a number, perhaps the
-//! clock ticks at which the process started, and the time of the record. That is testimony, not evidence:
-//! it names no boot, no inode and no namespace. So it is held against what the process with that number is
-//! now, and only where everything fits is that process taken for the recorded one. Its identity is then
-//! taken anew, and whatever is done to it is done by that.
+//! Our own records hold an identity that a probe can prove. Another tool records a pid, perhaps the clock ticks
+//! at which the process started, and the time of the record. Such a foreign identity is not evidence: it names
+//! no boot, no inode and no namespace. So it is compared with the process that has that pid now, and only if
+//! everything matches is that process accepted as the recorded one. Its identity is then taken anew and used
+//! for every action.
 //!
-//! | recorded | what the process of that number is now | it is |
+//! | recorded | the process with that pid now | result |
 //! |---|---|---|
 //! | ticks | none | gone |
 //! | ticks | the same ticks, started no later than its record was made (and a minute) | the same |
-//! | ticks | the same ticks, started later | nobody can tell: ticks of another boot, or a clock that was set |
-//! | ticks | other ticks | another; nobody can tell where it works in the session's directory |
-//! | a number alone | program, start and working directory all fit | the same |
-//! | a number alone | neither program nor start fits, and it works elsewhere | another |
-//! | a number alone | anything else | nobody can tell |
+//! | ticks | the same ticks, started later | unknown: ticks of another boot, or the clock was set |
+//! | ticks | other ticks | another; unknown if it works in the session's directory |
+//! | pid only | program, start and working directory all match | the same |
+//! | pid only | neither program nor start matches, and it works elsewhere | another |
+//! | pid only | anything else | unknown |
 //!
-//! Nobody can tell means that nothing is done to it.
+//! If the result is unknown, nothing is done to the process.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -26,29 +26,29 @@ use crate::identity::Match;
 use crate::probe::ProcessDetails;
 use crate::{Liveness, ProbeError, ProcessIdentity, ProcessProbe, Session};
 
-/// How much later than its record a process may have started: the other tool's clock and ours, and the
-/// time between the start and the record.
+/// How much later than its record a process may have started: allows for the difference of the clocks and for
+/// the time between start and record.
 const SLACK: Duration = Duration::from_secs(60);
 
-/// What was seen of a session's command.
+/// The observation of a session's command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeenCommand {
-    /// What became of it.
+    /// The state of the command.
     pub liveness: Liveness,
-    /// Who it is: as recorded, or as taken now where the record is testimony and the process fits it.
+    /// Its identity: as recorded, or as taken now if the record is a foreign identity that the process matches.
     pub identity: ProcessIdentity,
 }
 
-/// Whether an identity is another tool's word alone: nothing in it could prove a process.
-pub fn is_testimony(identity: &ProcessIdentity) -> bool {
+/// Returns whether an identity holds nothing that could prove a process, as recorded by another tool.
+pub fn is_foreign_identity(identity: &ProcessIdentity) -> bool {
     identity.boot_id.is_none() && identity.pidfd_inode.is_none() && identity.start_time_us.is_none()
 }
 
-/// Looks at the command of a session; `None` where none is recorded.
+/// Observes the command of a session; returns `None` if none is recorded.
 pub async fn observe_command(probe: &dyn ProcessProbe, session: &Session) -> Option<SeenCommand> {
     let recorded = session.process.as_ref()?;
     let as_recorded = |liveness| SeenCommand { liveness, identity: recorded.clone() };
-    if !is_testimony(recorded) {
+    if !is_foreign_identity(recorded) {
         return Some(as_recorded(probe.observe(recorded).await));
     }
     let now = match probe.describe(recorded.pid).await {
@@ -63,29 +63,38 @@ pub async fn observe_command(probe: &dyn ProcessProbe, session: &Session) -> Opt
     })
 }
 
-/// What became of whoever dispatched a session whose record has no place for an owner. While that lives, it
-/// is the parent of the command and works in the project; a command that lost it has another parent, which
-/// does not. `None` where the record is not testimony: then an owner that is not recorded is none.
+/// Returns whether the session's command was observed alive, so that no report of its end can be true.
+pub async fn is_command_alive(probe: &dyn ProcessProbe, session: &Session) -> bool {
+    let seen = observe_command(probe, session).await;
+    seen.is_some_and(|seen| seen.liveness == Liveness::Alive) && !sexton_mutant::is("any_exit_file")
+}
+
+/// Observes the process that dispatched a session whose record has no field for an owner. While the dispatcher
+/// lives, it is the parent of the command and works in the project; a command that lost it has another parent
+/// that does not. Returns `None` if the record is not a foreign identity: then a missing owner means that there
+/// is none.
 pub async fn observe_dispatcher(
     probe: &dyn ProcessProbe,
     session: &Session,
     command: &ProcessIdentity,
 ) -> Option<Liveness> {
-    session.process.as_ref().filter(|recorded| is_testimony(recorded))?;
+    session.process.as_ref().filter(|recorded| is_foreign_identity(recorded))?;
     let unknown = |why: &str| Some(Liveness::Unknown(why.to_owned()));
-    let Some(project) = project_of(session) else { return unknown("its project is not known") };
-    let Ok(details) = probe.describe(command.pid).await else { return unknown("its parent cannot be seen") };
+    let Some(project) = project_of(session) else { return unknown("its project is unknown") };
+    let Ok(details) = probe.describe(command.pid).await else {
+        return unknown("its parent cannot be examined");
+    };
     if details.identity != *command {
-        return unknown("its parent cannot be seen");
+        return unknown("its parent cannot be examined");
     }
-    // Without a parent that we could see it was inherited from outside of our pid namespace.
-    let Some(parent) = details.parent else { return unknown("its parent cannot be seen") };
+    // A parent that is not visible is outside of our pid namespace.
+    let Some(parent) = details.parent else { return unknown("its parent cannot be examined") };
     match probe.describe(parent).await {
         Ok(parent) if works_in(&parent, project) => Some(Liveness::Alive),
-        // The first process of a system inherits orphans; what it works on need not be readable.
+        // The init process adopts orphans; its working directory need not be readable.
         Ok(parent) if parent.cwd.is_some() || parent.identity.pid == 1 => Some(Liveness::Gone),
         Err(ProbeError::Denied { pid: 1, .. }) => Some(Liveness::Gone),
-        Ok(_) | Err(_) => unknown("its parent cannot be seen"),
+        Ok(_) | Err(_) => unknown("its parent cannot be examined"),
     }
 }
 
@@ -99,7 +108,7 @@ fn works_in(process: &ProcessDetails, project: &Path) -> bool {
     process.cwd.as_deref().is_some_and(inside) || process.command.iter().any(|word| inside(Path::new(word)))
 }
 
-/// Whether something that was recorded fits a process.
+/// Whether a recorded fact matches a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Yes,
@@ -107,24 +116,24 @@ enum Fit {
     Unseen,
 }
 
-/// Holds testimony against the process that has its number now.
+/// Compares a foreign identity with the process that has its pid now.
 fn compare(session: &Session, recorded: &ProcessIdentity, now: &ProcessDetails) -> Match {
     let cannot_tell = |why: &str| Match::CannotTell(why.to_owned());
     let (start, place) = (start_fits(session, now), place_fits(session, now));
     match (recorded.start_ticks, now.identity.start_ticks) {
         (Some(then), Some(now)) if then == now && start == Fit::Yes => Match::Same,
         (Some(then), Some(now)) if then == now => {
-            cannot_tell("its start ticks fit, but by the clock it started after its record was made")
+            cannot_tell("its start ticks match, but it started after its record was made")
         }
         (Some(_), Some(_)) if place == Fit::Yes => {
             cannot_tell("its start ticks differ, but it works in the session's directory")
         }
         (Some(_), Some(_)) => Match::Different,
-        (Some(_), None) => cannot_tell("its start ticks cannot be seen"),
+        (Some(_), None) => cannot_tell("its start ticks cannot be read"),
         (None, _) => match (program_fits(recorded, now), start, place) {
             (Fit::Yes, Fit::Yes, Fit::Yes) => Match::Same,
             (Fit::No, Fit::No, Fit::No | Fit::Unseen) => Match::Different,
-            _ => cannot_tell("nothing but its pid was recorded, and only part of the rest fits"),
+            _ => cannot_tell("only its pid was recorded, and the other facts match only in part"),
         },
     }
 }
@@ -147,8 +156,8 @@ fn place_fits(session: &Session, now: &ProcessDetails) -> Fit {
     }
 }
 
-/// A script is executed by its interpreter, so that the program's name is that of the executable, of the
-/// first word or of the second.
+/// Compares the names of the program. An interpreter executes a script, so the name is that of the executable,
+/// of the first word or of the second.
 fn program_fits(recorded: &ProcessIdentity, now: &ProcessDetails) -> Fit {
     let Some(program) = recorded.exe.as_ref().and_then(|exe| exe.as_path().file_name()) else {
         return Fit::Unseen;
