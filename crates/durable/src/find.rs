@@ -1,8 +1,8 @@
-//! Looking: nothing there is an answer, not being able to look is none.
+//! Distinguishes "not found" from failures: only the former is a result.
 
 use std::io;
 
-/// What was found; `None` where nothing is there.
+/// Returns what was found; `None` if it does not exist.
 pub fn find<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_not_there_is_nothing() {
+    fn only_missing_files_are_none() {
         let outcome = |kind: io::ErrorKind| find::<()>(Err(kind.into()));
         assert_eq!(find(Ok(1)).unwrap(), Some(1));
         assert_eq!(outcome(io::ErrorKind::NotFound).unwrap(), None);

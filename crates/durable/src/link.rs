@@ -1,13 +1,13 @@
-//! Which file a name means.
+//! Resolution of symbolic links.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::find::find;
 
-/// The file that `path` means. A link must not be replaced by what is written in the place of the file it leads
-/// to, and two names of one file must share one lock. One that leads nowhere is itself the place; one that cannot
-/// be followed is an error, never a file of its own.
+/// Returns the file that `path` refers to. A link must not be replaced when its target is written, and two
+/// names of one file must share one lock. A dangling link is returned as it is; a link that cannot be
+/// resolved is an error.
 pub fn follow_link(path: &Path) -> io::Result<PathBuf> {
     let is_link = find(path.symlink_metadata())?.is_some_and(|metadata| metadata.is_symlink());
     let target = if is_link { find(path.canonicalize())? } else { None };
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_means_its_target_and_everything_else_itself() {
+    fn links_are_resolved_and_other_paths_are_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap();
         let [file, link, nowhere, missing] =
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_cannot_be_followed_is_an_error() {
+    fn a_link_that_cannot_be_resolved_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         symlink(&link, &link).unwrap();

@@ -1,5 +1,5 @@
-//! A lock between processes, held by the kernel (`flock`) on a file that is never deleted: a lock file
-//! that came and went could be locked twice, once in each of its lives.
+//! A kernel lock between processes (`flock`) on a file that is never deleted: a lock file that is deleted and
+//! created again could be locked twice.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A held lock; dropping it, or dying, gives it back.
+/// A held lock, released on drop or when the process exits.
 #[derive(Debug)]
 pub struct FileLock {
-    /// The lock lives as long as this descriptor.
+    /// The lock is held as long as this descriptor is open.
     _file: File,
 }
 
 impl FileLock {
-    /// Takes the lock, waiting as long as it takes.
+    /// Acquires the lock, waiting without a limit.
     pub fn acquire(path: &Path) -> io::Result<FileLock> {
         let file = open(path)?;
         if sexton_mutant::is("no_lock") {
@@ -34,10 +34,10 @@ impl FileLock {
         Ok(FileLock { _file: file })
     }
 
-    /// Takes the lock, waiting at most `wait`; `None` where somebody else still has it then.
+    /// Acquires the lock, waiting at most `wait`; `None` if another process still holds it then.
     ///
-    /// `flock` cannot be given a limit, so a thread waits for it. Where the limit passes first, that
-    /// thread stays in the kernel's queue and gives the lock back the moment it gets it.
+    /// `flock` has no timeout, so a thread waits for it. After a timeout, that thread stays in the kernel's
+    /// queue and releases the lock as soon as it gets it.
     pub fn acquire_within(path: &Path, wait: Duration) -> io::Result<Option<FileLock>> {
         let file = open(path)?;
         match file.try_lock() {
@@ -49,27 +49,27 @@ impl FileLock {
         let (sender, receiver) = mpsc::sync_channel(1);
         std::thread::Builder::new().name("lock-wait".to_owned()).spawn(move || {
             let outcome = wait_for(&file).map(|()| FileLock { _file: file });
-            // Nobody listens any more where the wait is over: the lock is dropped with the message.
+            // After a timeout there is no receiver, and the lock is dropped with the message.
             let _ = sender.send(outcome);
         })?;
         receiver.recv_timeout(wait).ok().transpose()
     }
 }
 
-/// How many gates waiters come through.
+/// The number of gates.
 const GATES: u32 = 4;
 
-/// The gate at which this process waits for its turn to wait. When a lock is released, the kernel wakes
-/// everybody who waits for it, and all but one go back to sleep; with sixteen writers that costs more than
-/// their writes. So only one per gate waits for the lock itself. Gates decide nothing: who holds the lock
-/// is decided by the lock.
+/// Returns the gate at which this process waits before it waits for the lock. When a lock is released, the
+/// kernel wakes all waiters, and all but one go back to sleep; with sixteen writers that costs more than
+/// their writes. So only one waiter per gate waits for the lock itself. Gates only reduce contention: the
+/// lock alone decides its holder.
 fn gate_of(path: &Path) -> PathBuf {
     let mut gate = path.as_os_str().to_owned();
     gate.push(format!(".{}", std::process::id() % GATES));
     gate.into()
 }
 
-/// Waits for the lock; a signal that the program handles meanwhile is no reason to give up.
+/// Waits for the lock; an interrupting signal does not end the wait.
 fn wait_for(file: &File) -> io::Result<()> {
     loop {
         match file.lock() {
@@ -91,7 +91,7 @@ mod tests {
     const GENEROUS: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_held_lock_is_not_given_twice() {
+    fn a_held_lock_cannot_be_acquired_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let held = FileLock::acquire(&path).unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_that_gave_up_does_not_keep_the_lock() {
+    fn a_waiter_that_timed_out_does_not_keep_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let held = FileLock::acquire(&path).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_file_stays() {
+    fn the_lock_file_is_not_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         drop(FileLock::acquire(&path).unwrap());

@@ -1,38 +1,40 @@
-//! How far acknowledged writes had come. A store whose end was cut off at the right byte looks whole; the
-//! mark beside it says that there was more.
+//! The last acknowledged write. A store that was truncated at the right byte looks intact; the mark beside it
+//! shows that there was more.
 //!
-//! The mark is written after the write it speaks of is durable, and is itself not synced. So it never
-//! claims too much: after a power cut it may lag behind, and then it only proves less.
+//! The mark is written after the write that it names is durable, and is itself not synced. So it never claims
+//! too much: after a power cut it may be outdated, and then it only proves less.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a mark says.
+use crate::regular::{SMALL_FILE, read_regular};
+
+/// The content of a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The store it belongs to.
     pub store: String,
     /// The number of the last acknowledged commit.
     pub sequence: u64,
-    /// The state of a file as its writers left it; `None` where that is of no interest.
+    /// The state of a file as its writers left it; `None` if not needed.
     pub stamp: Option<FileStamp>,
 }
 
-/// Which file it was and when it was last written: differs as soon as anybody else wrote to it.
+/// The identity and last write of a file: differs after every write by another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
-    /// Its inode.
+    /// The inode.
     pub inode: u64,
-    /// Its size.
+    /// The size.
     pub size: u64,
-    /// When its content last changed, in nanoseconds since 1970.
+    /// The modification time, in nanoseconds since 1970.
     pub modified_ns: i128,
 }
 
 impl FileStamp {
-    /// The present stamp of the file at `path`.
+    /// Returns the present stamp of the file at `path`.
     pub fn of(path: &Path) -> io::Result<FileStamp> {
         let metadata = fs::metadata(path)?;
         let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
@@ -40,43 +42,42 @@ impl FileStamp {
     }
 }
 
-/// The file that holds a mark: one line of fixed length, overwritten in place.
+/// The file of a mark: one line of fixed length, overwritten in place.
 #[derive(Clone, Debug)]
 pub struct MarkFile {
     path: PathBuf,
 }
 
-/// Longer than any mark, so that a new one always covers the old one whole.
+/// Longer than any mark, so that a new one always overwrites the whole old one.
 const LENGTH: usize = 256;
 
 impl MarkFile {
-    /// The mark of the store at `store`, beside it.
+    /// Returns the mark file beside the store at `store`.
     pub fn beside(store: &Path) -> MarkFile {
         let mut path = store.as_os_str().to_owned();
         path.push(".mark");
         MarkFile { path: path.into() }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The mark; `None` where there is none, or none that can be understood. A mark is a further witness, and
-    /// one that says nothing proves nothing; not being able to look is an error.
+    /// Loads the mark; `None` if there is none, or if it cannot be decoded. A mark is additional evidence, so
+    /// a damaged one proves nothing; a file that cannot be read is an error.
     pub fn load(&self) -> io::Result<Option<Mark>> {
         if sexton_mutant::is("no_mark") {
             return Ok(None);
         }
-        match fs::read(&self.path) {
+        match read_regular(&self.path, SMALL_FILE) {
             Ok(bytes) => Ok(decode(&bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes `mark` in place. The caller holds whatever serialises the store's writers, or marks could
-    /// go back.
+    /// Writes `mark` in place. The caller must hold the lock of the store's writers, or marks could go back.
     pub fn store(&self, mark: &Mark) -> io::Result<()> {
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_reads_back_and_a_shorter_one_covers_a_longer_one() {
+    fn a_mark_round_trips_and_a_shorter_one_overwrites_a_longer_one() {
         let dir = tempfile::tempdir().unwrap();
         let file = MarkFile::beside(&dir.path().join("store"));
         assert_eq!(file.load().unwrap(), None);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_with_any_flipped_or_missing_byte_proves_nothing_wrong() {
+    fn a_damaged_mark_never_decodes_to_a_wrong_one() {
         let whole = encode(&mark(99));
         let used = whole.iter().rposition(|byte| !byte.is_ascii_whitespace()).unwrap() + 1;
         for at in 0..used {

@@ -1,5 +1,5 @@
-//! Changing a file all at once: sync the data, then rename, then sync the directory. Measured on ext4,
-//! leaving any of the three out loses acknowledged records in a power cut.
+//! Atomic replacement of a file: sync the data, then rename, then sync the directory. Measured on ext4,
+//! omitting any of the three loses acknowledged records in a power cut.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sync::sync_all;
 
-/// Puts what `write` produces in the place of `path`, durably. Readers see the old file or the new one.
+/// Replaces `path` with the output of `write`, durably. Readers see the old file or the new one.
 ///
-/// A failure leaves the old file as it was and no temporary one behind. A failed sync is never tried
-/// again on the same file: the kernel may have dropped the data and would report success.
+/// A failure leaves the old file unchanged and no temporary file. A failed sync is never retried on the same
+/// file: the kernel may have dropped the data and would report success.
 pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     replace(path, write, sync_all, sync_parent)
 }
 
-/// As [`replace_file`], without waiting for the disk: what is there after a power cut may be either file.
+/// Replaces `path` as [`replace_file`] does, without syncing: after a power cut either file may be there.
 pub fn replace_file_unsynced(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     replace(path, write, |_| Ok(()), |_| Ok(()))
 }
@@ -41,19 +41,19 @@ fn replace(
         .and_then(|()| fs::rename(&temporary, path))
         .and_then(|()| sync_name(path));
     if replaced.is_err() {
-        // Gone already where the rename went through and only the directory could not be synced.
+        // Does not exist if only the sync of the directory failed after the rename.
         let _ = fs::remove_file(&temporary);
     }
     replaced
 }
 
-/// Makes the entry of `path` in its directory durable.
+/// Syncs the entry of `path` in its directory.
 pub fn sync_parent(path: &Path) -> io::Result<()> {
     sync_all(&File::open(parent(path)?)?)
 }
 
-/// Makes `path` and its missing parents, readable by their owner alone, and durable: a file that was synced
-/// in a directory that was not is lost with it.
+/// Creates `path` and its missing parents, accessible only to their owner, and syncs them: a synced file in
+/// an unsynced directory is lost with it.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
@@ -61,8 +61,8 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
     missing.into_iter().rev().try_for_each(sync_parent)
 }
 
-/// Deletes what killed processes left behind of their replacements of `path`. The caller holds whatever
-/// serialises those replacements, so that none of them is under way.
+/// Deletes temporary files that killed processes left when they replaced `path`. The caller must hold the
+/// lock that serialises replacements, so that none is in progress.
 pub fn remove_leftovers(path: &Path) -> io::Result<()> {
     let beginning = temporary_beginning(path);
     for entry in fs::read_dir(parent(path)?)? {
@@ -74,8 +74,8 @@ pub fn remove_leftovers(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves the file at `path` into `directory` (made where missing) under a name that is free, and returns
-/// where it is now.
+/// Moves the file at `path` into `directory` (created if missing) under a free name, and returns its new
+/// path.
 pub fn set_aside(path: &Path, directory: &Path, label: &str) -> io::Result<PathBuf> {
     let target = keep_aside(path, directory, label)?;
     fs::remove_file(path)?;
@@ -83,16 +83,16 @@ pub fn set_aside(path: &Path, directory: &Path, label: &str) -> io::Result<PathB
     Ok(target)
 }
 
-/// Gives the file at `path` a second name in `directory` (made where missing), one that is free, and
-/// returns it. What replaces the file afterwards does not reach the content that is kept there; so a
-/// program that is killed before the replacement has lost nothing.
+/// Links the file at `path` into `directory` (created if missing) under a free name, and returns the new
+/// path. A later replacement of the file does not affect the content that is kept there, so nothing is lost
+/// if the program is killed before the replacement.
 pub fn keep_aside(path: &Path, directory: &Path, label: &str) -> io::Result<PathBuf> {
     create_private_dir(directory)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for attempt in 0.. {
         let suffix = if attempt == 0 { String::new() } else { format!(".{attempt}") };
         let target = directory.join(format!("{name}.{label}{suffix}"));
-        // A link fails where the name is taken, and a rename would silently replace it.
+        // A link fails if the name exists; a rename would silently replace it.
         match fs::hard_link(path, &target) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -113,14 +113,14 @@ fn parent(path: &Path) -> io::Result<&Path> {
     }
 }
 
-/// A name beside `path` that no other process and no other thread of this one uses.
+/// Returns a name beside `path` that no other process and no other thread of this process uses.
 fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let (directory, beginning) = (parent(path)?, temporary_beginning(path));
     loop {
         let unique = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = directory.join(format!("{beginning}{}-{unique}", std::process::id()));
-        // A killed process of the same pid may have left one behind; nobody else can be writing it now.
+        // A killed process with the same pid may have left one; no other process can be writing it now.
         if temporary.symlink_metadata().is_err() {
             return Ok(temporary);
         }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_private() {
+    fn a_replaced_file_is_complete_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "old").unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_replacement_leaves_the_old_file_and_nothing_else() {
+    fn a_failed_replacement_leaves_only_the_old_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "old").unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_replacement_left_is_removed_and_nothing_else() {
+    fn only_leftovers_of_killed_replacements_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let leftover = temporary_beside(&path).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_made_with_its_parents_and_private() {
+    fn a_directory_is_created_private_with_its_parents() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");
         for _ in 0..2 {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_never_replaces_what_was_set_aside_before() {
+    fn set_aside_never_replaces_an_earlier_file() {
         let dir = tempfile::tempdir().unwrap();
         let (path, quarantine) = (dir.path().join("file"), dir.path().join("quarantine"));
         for content in ["one", "two"] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_aside_stays_in_place_and_outlives_its_replacement() {
+    fn keep_aside_keeps_the_content_after_a_replacement() {
         let dir = tempfile::tempdir().unwrap();
         let (path, quarantine) = (dir.path().join("file"), dir.path().join("quarantine"));
         fs::write(&path, "old").unwrap();

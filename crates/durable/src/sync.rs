@@ -1,21 +1,20 @@
-//! Telling the disk to keep what was written. Everything that must survive a power cut goes through here.
+//! Syncing to disk. Everything that must survive a power cut goes through here.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Makes a file's content and everything about it durable.
+/// Syncs a file's content and all metadata.
 pub fn sync_all(file: &File) -> io::Result<()> {
     mutated(file, File::sync_all)
 }
 
-/// Makes a file's content durable, and of what is about it only what is needed to read that.
+/// Syncs a file's content, and only the metadata needed to read it.
 pub fn sync_data(file: &File) -> io::Result<()> {
     mutated(file, File::sync_data)
 }
 
-/// Makes everything durable that the file system of `path` holds: for what other programs wrote there and nobody
-/// synced, whatever it is.
+/// Syncs the whole file system of `path`: for files that other programs wrote without syncing them.
 pub fn sync_file_system(path: &Path) -> io::Result<()> {
     mutated(&File::open(path)?, |file| {
         #[cfg(target_os = "linux")]

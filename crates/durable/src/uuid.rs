@@ -1,12 +1,12 @@
-//! Random identifiers (RFC 9562, version 4): of stores, and of whoever writes to them.
+//! Random identifiers (RFC 9562, version 4) for stores and their writers.
 
-/// A new identifier.
+/// Returns a new identifier.
 ///
 /// # Panics
-/// Where the operating system has no randomness to give, which no supported one does.
+/// If the operating system provides no random bytes, which does not happen on a supported one.
 pub fn random_uuid() -> String {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -16,7 +16,7 @@ pub fn random_uuid() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn an_identifier_has_the_usual_form_and_is_new_each_time() {
+    fn identifiers_are_unique_version_4_uuids() {
         let (one, other) = (super::random_uuid(), super::random_uuid());
         assert_ne!(one, other);
         let lengths: Vec<_> = one.split('-').map(str::len).collect();
