@@ -1,4 +1,4 @@
-//! Copies of a journal, and going back to one. A backup is a journal itself.
+//! Backup and restore of a journal. A backup is itself a journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,19 +17,20 @@ use crate::snapshot::Snapshot;
 use crate::store::JsonStore;
 use crate::writer::{Writer, require_writable};
 
-/// Writes a copy of the store into `directory`, reads it back, and gives it its name.
+/// Writes a copy of the store into `directory`, reads it back to verify it, and publishes it under its final
+/// name.
 pub(crate) fn backup(store: &JsonStore, directory: &Path, now: Time) -> Result<Backup, StoreError> {
     let snapshot = {
-        let journal = store.look()?;
-        // A copy of what is left of a damaged journal would pass for a good backup later.
+        let journal = store.refreshed()?;
+        // A copy of a damaged journal would later be taken for a good backup.
         require_writable(&journal)?;
         if journal.contents().health == Health::Absent {
             return Err(io_error("cannot back up", store.path())(io::ErrorKind::NotFound.into()));
         }
         journal.snapshot()?
     };
-    create_private_dir(directory).map_err(io_error("cannot make", directory))?;
-    // One backup at a time in one directory, so that a killed one leaves no more than a single part behind.
+    create_private_dir(directory).map_err(io_error("cannot create", directory))?;
+    // Only one backup at a time per directory, so that a killed backup leaves at most one partial file.
     let turn = File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
     let _turn = turn.map_err(io_error("cannot lock", directory))?;
     let part =
@@ -38,13 +39,13 @@ pub(crate) fn backup(store: &JsonStore, directory: &Path, now: Time) -> Result<B
         let path = publish(&part, directory, store.path(), now)?;
         Ok(Backup { path, records })
     });
-    // The backup has a name of its own by now; and half a backup is none.
+    // A finished backup has its own name by now, and an unfinished one is useless.
     let _ = fs::remove_file(&part);
     made
 }
 
 fn write_part(part: &Path, snapshot: &Snapshot) -> Result<u64, StoreError> {
-    // Never into the part that is there: it may be the other name of a backup that was finished.
+    // Never write into an existing partial file: it may be a hard link to a finished backup.
     let _ = fs::remove_file(part);
     let written = OpenOptions::new()
         .write(true)
@@ -59,16 +60,16 @@ fn write_part(part: &Path, snapshot: &Snapshot) -> Result<u64, StoreError> {
     } else {
         Err(StoreError::BadBackup {
             path: part.to_owned(),
-            why: "it reads back with other records".to_owned(),
+            why: "the copy does not contain the same records".to_owned(),
         })
     }
 }
 
-/// Gives the finished copy the first name that is free: two backups may fall into one millisecond.
+/// Links the finished copy to the first free name: two backups may be made in the same millisecond.
 fn publish(part: &Path, directory: &Path, store: &Path, now: Time) -> Result<PathBuf, StoreError> {
     for attempt in 0.. {
         let path = directory.join(name(store, now, attempt));
-        // A link fails where the name is taken; a rename would replace another backup.
+        // A link fails if the name exists; a rename would replace another backup.
         match fs::hard_link(part, &path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             linked => {
@@ -87,7 +88,7 @@ fn name(store: &Path, now: Time, attempt: u64) -> String {
     format!("{stem}-{}{again}{}", compact(now), extension.unwrap_or_default())
 }
 
-/// Reads all of a backup, refuses it where anything is wrong, and hands it over.
+/// Reads a whole backup, returns an error if anything is wrong with it, and passes it to `take`.
 fn with_backup<T>(path: &Path, take: impl FnOnce(&Reading, &Journal) -> T) -> Result<T, StoreError> {
     let bad = |why: String| StoreError::BadBackup { path: path.to_owned(), why };
     File::open(path).map_err(|error| bad(error.to_string()))?;
@@ -103,7 +104,7 @@ fn with_backup<T>(path: &Path, take: impl FnOnce(&Reading, &Journal) -> T) -> Re
     }
 }
 
-/// What a backup holds.
+/// The contents of a backup.
 struct Saved {
     store: String,
     seq: u64,
@@ -125,11 +126,11 @@ fn load_backup(path: &Path) -> Result<Saved, StoreError> {
     })
 }
 
-/// Replaces the records by those of the backup at `path`, except those of sessions that are not finished.
+/// Replaces the records with those of the backup at `path`. Records of unfinished sessions are kept.
 pub(crate) fn restore(store: &JsonStore, path: &Path, now: Time) -> Result<Restored, StoreError> {
     let saved = load_backup(path)?;
     let writer = Writer::acquire(store)?;
-    let journal = writer.look_afresh()?;
+    let journal = writer.reloaded()?;
     require_known_format(&journal)?;
     let seq = next_seq(&journal)?.max(saved.seq + 1);
     let reading = Reading::of(&journal)?;
@@ -144,6 +145,7 @@ pub(crate) fn restore(store: &JsonStore, path: &Path, now: Time) -> Result<Resto
     let report = Restored { restored: (records.len() - kept_ids.len()) as u64, kept: kept_ids.len() as u64 };
     let snapshot = Snapshot {
         store: journal.contents().uuid().map_or(saved.store, str::to_owned),
+        format: journal.contents().image.header.format,
         seq,
         records,
         counters: larger(saved.counters, journal.contents().image.index.counters()),
@@ -156,8 +158,8 @@ pub(crate) fn restore(store: &JsonStore, path: &Path, now: Time) -> Result<Resto
     Ok(report)
 }
 
-/// The document with its new revision; one that only a newer version understands stays as it is, and its
-/// line says the revision.
+/// Returns the document with its new revision. A document that only a newer version understands is unchanged;
+/// the revision in its line counts.
 fn with_revision(document: String, revision: u64) -> String {
     match Session::from_json(&document) {
         Ok(session) => Session { revision, ..session }.to_json(),
@@ -165,7 +167,7 @@ fn with_revision(document: String, revision: u64) -> String {
     }
 }
 
-/// Counters count what happened, and a restore does not make it unhappen.
+/// Counters record past events, so a restore never decreases them.
 fn larger(mut counters: BTreeMap<String, u64>, present: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     for (name, value) in present {
         let counter = counters.entry(name.clone()).or_default();

@@ -1,26 +1,26 @@
-//! Every byte of a journal of fifty records cut off, flipped or turned into a line break, in memory: a
-//! journal either reads as it was or says what is wrong, and what is outside the damage is as it was. The
-//! same through files, with repair and restore, is in tests/damage.rs.
+//! Truncates a journal of fifty records at every byte, flips every byte, and turns bytes into line breaks, in
+//! memory. A journal either reads as before or reports the damage, and everything outside the damage is
+//! unchanged. tests/damage.rs does the same through files, with repair and restore.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sexton_core::SessionId;
 use sexton_durable::Mark;
 
-use crate::format::{self, FORMAT, Header, Place};
+use crate::format::{self, Header, OLDEST, Place};
 use crate::health::{Contents, Health};
 use crate::image::{Image, Rest};
 use crate::index::Span;
 
-/// What a journal amounts to: each record's revision and line.
+/// The records of a journal: each record's revision and line.
 type Records = BTreeMap<SessionId, (u64, Span)>;
 
-/// A journal with everything that can be in one, and what is in it.
+/// A journal with every kind of line, and its expected records.
 struct Specimen {
     bytes: Vec<u8>,
     mark: Mark,
     records: Records,
-    /// Where each line begins, and whose record it is about.
+    /// The start of each line, and the session it is about.
     lines: Vec<(usize, Option<SessionId>)>,
 }
 
@@ -29,10 +29,11 @@ fn record(id: &str) -> String {
 }
 
 impl Specimen {
-    /// Twenty base lines and the counters, ten commits of four lines, and three that change, remove and count.
+    /// Creates a journal of 20 base lines and the counters, ten commits of four lines, and three that
+    /// replace, insert and remove.
     fn new() -> Specimen {
         let mut bytes = Vec::new();
-        format::write_header(&mut bytes, &Header { format: FORMAT, store: "s".into(), seq: 30, base: 21 });
+        format::write_header(&mut bytes, &Header { format: OLDEST, store: "s".into(), seq: 30, base: 21 });
         for number in 1..=20 {
             format::write_put(
                 &mut bytes,
@@ -66,11 +67,11 @@ impl Specimen {
         self.lines.partition_point(|(start, _)| *start <= position) - 1
     }
 
-    /// Holds `bytes` to the promise, where only lines about `spoiled` are damaged.
-    fn require_honest(&self, bytes: &[u8], what: &str, spoiled: &BTreeSet<&SessionId>) -> Contents {
+    /// Asserts that `bytes` is reported as damaged and that only records in `spoiled` are affected.
+    fn require_damage_reported(&self, bytes: &[u8], what: &str, spoiled: &BTreeSet<&SessionId>) -> Contents {
         let contents = Contents::interpret(bytes, Some(&self.mark)).unwrap();
-        assert_eq!(contents.health, Health::Damaged, "{what}: nothing is said");
-        assert!(contents.damage.iter().any(|damage| !damage.harmless), "{what}: nothing is said");
+        assert_eq!(contents.health, Health::Damaged, "{what}: no damage reported");
+        assert!(contents.damage.iter().any(|damage| !damage.harmless), "{what}: no damage reported");
         let found = records_of(&contents.image);
         for (id, record) in &self.records {
             assert!(
@@ -102,32 +103,32 @@ fn lines_of(bytes: &[u8]) -> Vec<(usize, Option<SessionId>)> {
 }
 
 #[test]
-fn i6_a_journal_cut_at_any_byte_says_so_and_keeps_everything_before_the_cut() {
+fn i6_truncation_at_any_byte_is_reported_and_keeps_earlier_records() {
     let specimen = Specimen::new();
     for cut in 1..specimen.bytes.len() {
         let line = specimen.line_around(cut);
-        // A line that only lost its line break is whole.
+        // A line that lost only its line break is intact.
         let first_lost = if specimen.bytes[cut] == b'\n' { line + 1 } else { line };
         let spoiled = specimen.lines[first_lost..].iter().filter_map(|(_, id)| id.as_ref()).collect();
-        specimen.require_honest(&specimen.bytes[..cut], &format!("cut at {cut}"), &spoiled);
+        specimen.require_damage_reported(&specimen.bytes[..cut], &format!("cut at {cut}"), &spoiled);
     }
 }
 
 #[test]
-fn i6_any_flipped_byte_is_noticed_and_costs_its_own_line_at_most() {
+fn i6_a_flipped_byte_is_detected_and_damages_only_its_line() {
     let specimen = Specimen::new();
     let mut bytes = specimen.bytes.clone();
     for position in 0..bytes.len() {
         let original = bytes[position];
         let line_break = original == b'\n';
-        // Every byte is flipped; every third one becomes a line break too, which cuts a line in two.
+        // Every byte is flipped; every third one is also replaced by a line break, which splits a line.
         let line_broken = Some(b'\n').filter(|_| position % 3 == 0 && !line_break);
         for spoiled_byte in [Some(original ^ 0x01), line_broken].into_iter().flatten() {
             bytes[position] = spoiled_byte;
             let about = specimen.lines[specimen.line_around(position)].1.as_ref();
             let spoiled = about.filter(|_| !line_break).into_iter().collect();
             let what = format!("byte {position} made {spoiled_byte:#x}");
-            let contents = specimen.require_honest(&bytes, &what, &spoiled);
+            let contents = specimen.require_damage_reported(&bytes, &what, &spoiled);
             assert!(line_break || contents.damage.len() <= 2, "{what}: {:?}", contents.damage);
         }
         bytes[position] = original;
@@ -135,7 +136,7 @@ fn i6_any_flipped_byte_is_noticed_and_costs_its_own_line_at_most() {
 }
 
 #[test]
-fn i6_any_line_that_is_taken_out_is_missed() {
+fn i6_a_deleted_line_is_detected() {
     let specimen = Specimen::new();
     for (line, (start, about)) in specimen.lines.iter().enumerate() {
         let end = specimen.lines.get(line + 1).map_or(specimen.bytes.len(), |next| next.0);
@@ -151,7 +152,7 @@ fn i6_any_line_that_is_taken_out_is_missed() {
 }
 
 #[test]
-fn i6_without_its_mark_a_cut_journal_still_shows_whole_commits_alone() {
+fn i6_a_truncated_journal_without_mark_shows_only_complete_commits() {
     let specimen = Specimen::new();
     for cut in specimen.lines[22].0..specimen.bytes.len() {
         let contents = Contents::interpret(&specimen.bytes[..cut], None).unwrap();
@@ -162,7 +163,7 @@ fn i6_without_its_mark_a_cut_journal_still_shows_whole_commits_alone() {
         };
         assert!(
             (31..=40).all(|seq| [0, 3].contains(&per_commit(seq))),
-            "cut at {cut}: half a commit is shown"
+            "cut at {cut}: an incomplete commit is shown"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! One line of the journal: how it is written and sealed with its checksum, and how it is read back.
+//! Encoding and decoding of one line of the journal, with its checksum.
 //!
-//! The checksum is over the raw bytes behind it, so that no two programs need to agree on how JSON is
-//! spelled. Nothing here knows about files, or about the order of lines.
+//! The checksum covers the raw bytes that follow it, so that programs need not agree on a JSON spelling. This
+//! module knows nothing about files or the order of lines.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,81 +12,99 @@ use sexton_core::SessionId;
 
 use crate::summary::{self, Summary};
 
-/// The format that this version reads and writes.
-pub(crate) const FORMAT: u64 = 1;
+/// The oldest format, which every release reads.
+pub(crate) const OLDEST: u64 = 1;
 
-/// The largest number that a line may count with: more commits than anybody can make, and few enough that sums of
-/// them are numbers too.
+/// The first release that supports each format, oldest first. The last one is not released; only tests use
+/// it.
+const RELEASES: [&str; 2] = ["0.1.0", sexton_mutant::TRIAL_RELEASE];
+
+/// Returns the newest format that this program writes.
+pub(crate) fn newest() -> u64 {
+    releases().len() as u64
+}
+
+/// Returns the first release that supports the newest format.
+pub(crate) fn since() -> &'static str {
+    releases().last().copied().unwrap_or_default()
+}
+
+fn releases() -> &'static [&'static str] {
+    if sexton_mutant::has_trial_format() { &RELEASES } else { &RELEASES[..RELEASES.len() - 1] }
+}
+
+/// The largest number allowed in a line: more commits than can ever be made, and small enough that sums of
+/// such numbers do not overflow.
 pub(crate) const LARGEST: u64 = 1 << 60;
 
-/// How every line begins. In JSON a quote inside a string is escaped, so no text in a record looks so; an
-/// object in one may.
+/// The start of every line. JSON escapes quotes inside strings, so no text in a record contains it; an object
+/// in a record may.
 pub(crate) const OPENING: &[u8] = b"{\"crc\":\"";
 const DIGITS: usize = 8;
 const BEHIND_DIGITS: &[u8] = b"\",";
 const HEADER_OPENING: &[u8] = b"\"sexton\":\"journal\"";
 
-/// The first line: which store this is, and where it begins to count.
+/// The first line: the store's identity and the commit number that it starts from.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Header {
     /// The format of the lines that follow.
     pub(crate) format: u64,
     /// The store's identifier.
     pub(crate) store: String,
-    /// The commit that the base lines stand for; the next one has the next number.
+    /// The commit that the base lines represent; the next commit has the next number.
     #[serde(default)]
     pub(crate) seq: u64,
-    /// How many base lines follow.
+    /// The number of base lines that follow.
     #[serde(default)]
     pub(crate) base: u64,
 }
 
-/// Where a line stands among its neighbours.
+/// The position of a line in its commit or among the base lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// One of the lines that a rewritten journal begins with.
+    /// One of the lines at the start of a rewritten journal.
     Base { number: u64, of: u64 },
     /// One of the lines of the commit `seq`.
     Part { seq: u64, number: u64, of: u64 },
 }
 
-/// What a line changes.
+/// The change that a line records.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LineChange {
-    /// A record's new content.
+    /// The new content of a record.
     Put(Box<Summary>),
-    /// A record goes.
+    /// The removal of a record.
     Del(SessionId),
-    /// Counters grow.
+    /// Increments of counters.
     Add(BTreeMap<String, u64>),
 }
 
-/// A line behind the header.
+/// A line after the header.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChangeLine {
-    /// The commit that made the change: the revision of a record that it put.
+    /// The commit that made the change; also the revision of a record that the line puts.
     pub(crate) seq: u64,
-    /// Its place.
+    /// The position of the line.
     pub(crate) place: Place,
-    /// What it says.
+    /// The change.
     pub(crate) change: LineChange,
 }
 
-/// A line that can be trusted.
+/// A valid line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Line {
-    /// The first one.
+    /// The first line.
     Header(Header),
-    /// Any other.
+    /// Any other line.
     Change(ChangeLine),
 }
 
 /// Why a line cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LineError {
-    /// Its bytes are not the ones that were written.
+    /// The bytes are not the ones that were written.
     Checksum,
-    /// Its bytes are as they were written, and yet mean nothing to this version.
+    /// The bytes are as written, but this version cannot interpret them.
     Meaningless(String),
 }
 
@@ -94,12 +112,12 @@ impl std::fmt::Display for LineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             LineError::Checksum => f.write_str("the checksum does not match"),
-            LineError::Meaningless(why) => write!(f, "it says nothing this version understands ({why})"),
+            LineError::Meaningless(why) => write!(f, "this version cannot interpret it ({why})"),
         }
     }
 }
 
-/// The fields of a line behind the header; `P` is how much of a record is read.
+/// The fields of a line after the header; `P` is the part of a record that is read.
 #[derive(Deserialize)]
 struct Fields<P> {
     seq: u64,
@@ -145,7 +163,7 @@ fn position(seq: u64, place: Place) -> String {
 }
 
 fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("text and numbers have a JSON form")
+    serde_json::to_string(value).expect("strings and numbers can be serialized")
 }
 
 fn seal(out: &mut Vec<u8>, rest: &str) {
@@ -153,7 +171,7 @@ fn seal(out: &mut Vec<u8>, rest: &str) {
     writeln!(out, "{{\"crc\":\"{crc:08x}\",{rest}").expect("writing to memory does not fail");
 }
 
-/// What is behind the checksum of `line` (given without its line break), where the checksum matches.
+/// Returns the bytes after the checksum of `line` (without its line break) if the checksum matches.
 fn unseal(line: &[u8]) -> Option<&[u8]> {
     let behind = line.strip_prefix(OPENING)?;
     let (digits, rest) = if sexton_mutant::is("believe_lines") {
@@ -162,12 +180,12 @@ fn unseal(line: &[u8]) -> Option<&[u8]> {
         behind.split_at_checked(DIGITS)?
     };
     let rest = rest.strip_prefix(BEHIND_DIGITS)?;
-    // One spelling only: a flipped bit that turns `a` into `A` is damage too.
+    // Only one spelling is accepted: a flipped bit that turns `a` into `A` is damage too.
     (hexadecimal(crc32fast::hash(rest)) == digits || sexton_mutant::is("no_checksum")).then_some(rest)
 }
 
-/// Gives every line of `bytes` that begins like one its right checksum, so that what a fuzzer changed behind it
-/// is read. A line whose checksum begins with `x` keeps its wrong one.
+/// Sets the correct checksum in every line of `bytes` that has one, so that a fuzzer's changes reach the
+/// parser. A line whose checksum begins with `x` keeps its wrong checksum.
 #[cfg(fuzzing)]
 pub(crate) fn seal_all(bytes: &mut [u8]) {
     for line in bytes.split_mut(|byte| *byte == b'\n') {
@@ -185,7 +203,7 @@ fn unsealed(line: &[u8]) -> Option<&[u8]> {
     rest.starts_with(BEHIND_DIGITS).then_some(digits)
 }
 
-/// The eight digits of a checksum. Every line that is read comes here, so nothing is allocated.
+/// Returns the eight digits of a checksum. Called for every line that is read, so it does not allocate.
 fn hexadecimal(crc: u32) -> [u8; DIGITS] {
     let mut digits = [0; DIGITS];
     for (digit, shift) in digits.iter_mut().zip((0..u32::BITS).step_by(4).rev()) {
@@ -194,10 +212,10 @@ fn hexadecimal(crc: u32) -> [u8; DIGITS] {
     digits
 }
 
-/// Reads a line, given without its line break.
+/// Decodes a line, given without its line break.
 pub(crate) fn decode(line: &[u8]) -> Result<Line, LineError> {
     let rest = unseal(line).ok_or(LineError::Checksum)?;
-    // What is skipped of a record is not looked at by the parser, and must be text all the same.
+    // The parser does not validate the skipped parts of a record, and they must be UTF-8 too.
     let text = str::from_utf8(line).map_err(|error| LineError::Meaningless(error.to_string()))?;
     if rest.starts_with(HEADER_OPENING) {
         let header: Header = serde_json::from_str(text).map_err(meaningless)?;
@@ -213,10 +231,10 @@ pub(crate) fn decode(line: &[u8]) -> Result<Line, LineError> {
 
 fn require_countable(numbers: [u64; 2]) -> Result<(), LineError> {
     let countable = numbers.into_iter().all(|number| number <= LARGEST);
-    countable.then_some(()).ok_or_else(|| LineError::Meaningless("nobody counts so far".to_owned()))
+    countable.then_some(()).ok_or_else(|| LineError::Meaningless("a number is too large".to_owned()))
 }
 
-/// Reads a line whose record has a newer schema, of which little can be known.
+/// Decodes a line with a record of a newer version, of which only a few fields are known.
 fn decode_newer(line: &str) -> Option<Fields<Summary>> {
     let Fields { seq, part, base, put, del, add } =
         serde_json::from_str::<Fields<summary::Newer>>(line).ok()?;
@@ -224,15 +242,15 @@ fn decode_newer(line: &str) -> Option<Fields<Summary>> {
     Some(Fields { seq, part, base, put, del, add })
 }
 
-/// The record's document in a line that puts one, exactly as it was written.
+/// Returns the record's document in a line that puts one, exactly as it was written.
 pub(crate) fn decode_record(line: &[u8]) -> Result<&str, LineError> {
     unseal(line).ok_or(LineError::Checksum)?;
     let fields: Fields<&RawValue> = serde_json::from_slice(line).map_err(meaningless)?;
-    let record = fields.put.ok_or_else(|| LineError::Meaningless("there is no record in it".to_owned()))?;
+    let record = fields.put.ok_or_else(|| LineError::Meaningless("it contains no record".to_owned()))?;
     Ok(record.get())
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
+#[allow(clippy::needless_pass_by_value, reason = "the signature that map_err requires")]
 fn meaningless(error: serde_json::Error) -> LineError {
     LineError::Meaningless(error.to_string())
 }
@@ -243,7 +261,7 @@ impl Fields<Summary> {
         let place = match (self.part, self.base) {
             (Some((number, of)), None) => Place::Part { seq, number, of },
             (None, Some((number, of))) => Place::Base { number, of },
-            _ => return Err(LineError::Meaningless("it has no place".to_owned())),
+            _ => return Err(LineError::Meaningless("it has no position".to_owned())),
         };
         let (
             Place::Part { of, .. } | Place::Base { of, .. },
@@ -254,7 +272,7 @@ impl Fields<Summary> {
             (Some(summary), None, None) => LineChange::Put(Box::new(summary)),
             (None, Some(id), None) => LineChange::Del(id),
             (None, None, Some(counters)) => LineChange::Add(counters),
-            _ => return Err(LineError::Meaningless("it is not exactly one change".to_owned())),
+            _ => return Err(LineError::Meaningless("it does not contain exactly one change".to_owned())),
         };
         Ok(ChangeLine { seq, place, change })
     }
@@ -263,6 +281,7 @@ impl Fields<Summary> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::summary::NewerRecord;
 
     const PLACE: Place = Place::Part { seq: 12, number: 1, of: 3 };
     const RECORD: &str =
@@ -285,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_byte_for_byte() {
+    fn a_record_is_decoded_byte_for_byte() {
         assert_eq!(decode_record(&put()).unwrap(), RECORD);
         let Line::Change(line) = decode(&put()).unwrap() else { panic!("not a change") };
         assert_eq!((line.seq, line.place), (12, PLACE));
     }
 
     #[test]
-    fn a_header_a_removal_and_counters_read_back() {
+    fn header_removal_and_counters_round_trip() {
         let header = Header { format: 1, store: "a\"b".into(), seq: 7, base: 2 };
         let counters = BTreeMap::from([("odd \n name".to_owned(), 3)]);
         let mut out = Vec::new();
@@ -313,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn i6_no_flipped_bit_of_a_line_goes_unnoticed() {
+    fn i6_every_flipped_bit_in_a_line_is_detected() {
         let whole = put();
         for at in 0..whole.len() {
             for bit in 0..8 {
@@ -326,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_newer_schema_is_a_good_line() {
+    fn a_line_with_a_record_of_a_newer_schema_is_valid() {
         let mut line = Vec::new();
         write_put(&mut line, 1, PLACE, r#"{"schema":9,"id":"abc","status":{"asleep":true},"name":["x"]}"#);
         line.pop();
@@ -334,11 +353,28 @@ mod tests {
             panic!()
         };
         assert_eq!(summary.id.as_str(), "abc");
-        assert_eq!(summary.newer_schema(), Some(9));
+        assert_eq!(summary.newer(), Some(&NewerRecord::Schema(9)));
     }
 
     #[test]
-    fn a_record_that_could_not_be_given_back_is_no_good_line() {
+    fn a_line_with_an_unknown_status_is_valid() {
+        let mut line = Vec::new();
+        let record = r#"{"schema":1,"id":"abc","status":"asleep","created_at":"2026-01-02T03:04:05Z"}"#;
+        write_put(&mut line, 1, PLACE, record);
+        line.pop();
+        let Ok(Line::Change(ChangeLine { change: LineChange::Put(summary), .. })) = decode(&line) else {
+            panic!()
+        };
+        assert_eq!(summary.newer(), Some(&NewerRecord::Status("asleep".to_owned())));
+    }
+
+    #[test]
+    fn the_trial_format_is_not_released() {
+        assert_eq!((newest(), since()), (1, "0.1.0"));
+    }
+
+    #[test]
+    fn a_record_with_invalid_utf8_is_rejected() {
         let mut line = put();
         let place = line.windows(5).position(|window| window == b"[1]}}").unwrap();
         line.splice(place..place + 3, *b"\"\xff\"");
@@ -350,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_whole_and_means_nothing_is_an_error() {
+    fn a_line_with_valid_checksum_but_invalid_content_is_rejected() {
         for rest in [
             r#""seq":1,"part":[1,1]}"#,
             r#""seq":1,"del":"abc"}"#,

@@ -1,4 +1,4 @@
-//! What the fuzz target `stores` does to this crate. Compiled for it alone, with `--cfg fuzzing`.
+//! Entry points of the fuzz target `stores`. Compiled only with `--cfg fuzzing`.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::image::{Image, Lines, Rest};
 use crate::index::Span;
 use crate::snapshot::Snapshot;
 
-/// Gives every line its right checksum, but for those whose checksum begins with `x`.
+/// Sets the correct checksum in every line, except those whose checksum begins with `x`.
 pub fn seal(journal: &mut [u8]) {
     format::seal_all(journal);
 }
 
-/// One line, without its line break: whatever is read of it is in it.
+/// Decodes one line, without its line break, and asserts that everything decoded is part of the line.
 pub fn line(line: &[u8]) {
     let Ok(decoded) = format::decode(line) else { return };
     assert!(serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok(), "what is accepted is JSON");
@@ -26,7 +26,7 @@ pub fn line(line: &[u8]) {
     }
 }
 
-/// A whole journal, with a mark that claims the commit `claimed` of this or another store.
+/// Interprets a whole journal with a mark that claims the commit `claimed` of this or another store.
 pub fn journal(bytes: &[u8], claimed: Option<(u64, bool)>) {
     let store = Image::read(bytes).map_or_else(|_| "s".to_owned(), |(image, _)| image.header.store);
     let mark = claimed.map(|(sequence, own)| Mark {
@@ -37,16 +37,20 @@ pub fn journal(bytes: &[u8], claimed: Option<(u64, bool)>) {
     let Ok(contents) = Contents::interpret(bytes, mark.as_ref()) else {
         assert!(
             mark.is_none() && !bytes.starts_with(format::OPENING),
-            "a journal is never taken for no journal"
+            "a journal is never rejected as not a journal"
         );
         return;
     };
-    assert!(bytes.is_empty() || contents.health != Health::Absent, "what is there is never called absent");
+    assert!(
+        bytes.is_empty() || contents.health != Health::Absent,
+        "a journal with content is never reported as absent"
+    );
     if contents.health == Health::Damaged {
-        assert!(contents.damage.iter().any(|damage| !damage.harmless), "damage is named");
+        assert!(contents.damage.iter().any(|damage| !damage.harmless), "damage is reported");
     }
     for (id, (_, span)) in records_of(&contents.image) {
-        let document = format::decode_record(part(bytes, span)).expect("a record that is shown was sealed");
+        let document =
+            format::decode_record(part(bytes, span)).expect("a listed record has a valid checksum");
         if let Ok(session) = Session::from_json(document) {
             assert_eq!(session.id, id);
         }
@@ -56,12 +60,13 @@ pub fn journal(bytes: &[u8], claimed: Option<(u64, bool)>) {
     }
 }
 
-/// A journal written anew of what counts in another is whole, and holds the same.
+/// Asserts that a journal rewritten from the live records of another is intact and has the same content.
 fn written_anew(bytes: &[u8], image: &Image) {
     let document = |span| format::decode_record(part(bytes, span)).expect("it was read before").to_owned();
     let entries = image.index.in_file_order().into_iter();
     let snapshot = Snapshot {
         store: image.header.store.clone(),
+        format: image.header.format,
         seq: image.seq,
         records: entries.map(|(_, entry)| (entry.seq, document(entry.span))).collect(),
         counters: image.index.counters().clone(),
@@ -80,7 +85,7 @@ fn written_anew(bytes: &[u8], image: &Image) {
     }
 }
 
-/// One bit of a whole journal is flipped: whatever is not in the line around it counts as before.
+/// Flips one bit of an intact journal and asserts that records outside that line are unchanged.
 pub fn flipped(bytes: &[u8], position: usize) {
     let Ok((whole, Rest::Nothing)) = Image::read(bytes) else { return };
     let mut flipped = bytes.to_vec();
@@ -89,7 +94,7 @@ pub fn flipped(bytes: &[u8], position: usize) {
     let mark = Mark { store: whole.header.store.clone(), sequence: whole.seq, stamp: None };
     let contents = Contents::interpret(&flipped, Some(&mark)).expect("with a mark it is a journal");
     assert_eq!(contents.health, Health::Damaged, "bit 0 of byte {position}");
-    // A line that only lost its line break is whole.
+    // A line that lost only its line break is intact.
     let spoiled = if bytes[position] == b'\n' { None } else { find_subject(bytes, position) };
     let found = records_of(&contents.image);
     for (id, (seq, _)) in records_of(&whole).into_iter().filter(|(id, _)| spoiled.as_ref() != Some(id)) {
@@ -101,7 +106,7 @@ pub fn flipped(bytes: &[u8], position: usize) {
     }
 }
 
-/// Whose record the line around `position` is about.
+/// Returns the session that the line at `position` is about.
 fn find_subject(bytes: &[u8], position: usize) -> Option<SessionId> {
     let (_, line) = Lines { bytes, at: 0 }
         .find(|(span, _)| (span.offset..=span.offset + span.length as u64).contains(&(position as u64)))?;

@@ -1,27 +1,27 @@
-//! Noticing lines that are not there: a walk over the lines that are, which knows what must come next.
+//! Detection of missing lines: a walk over the existing lines that knows which one must come next.
 
 use crate::format::{Header, Place};
 
-/// Where a walk has come to.
+/// The position of a walk.
 pub(crate) struct Walk {
     header: Option<Header>,
     at: Option<Place>,
-    /// Bad lines since the last good one: each may be one of those that are missing.
+    /// Bad lines since the last good one: each of them may be one of the missing lines.
     skipped: u64,
 }
 
 impl Walk {
-    /// A walk from behind the header; `None` where that is lost.
+    /// Starts a walk after the header; `None` if the header is lost.
     pub(crate) fn new(header: Option<Header>) -> Walk {
         Walk { header, at: None, skipped: 0 }
     }
 
-    /// Passes a line that cannot be read.
+    /// Skips a line that cannot be read.
     pub(crate) fn skip(&mut self) {
         self.skipped += 1;
     }
 
-    /// Goes on to a good line, and says what is missing before it beyond the bad lines that were passed.
+    /// Advances to a good line and returns what is missing before it, not counting the skipped lines.
     pub(crate) fn step(&mut self, next: Place) -> Option<String> {
         let skipped = std::mem::take(&mut self.skipped);
         let Some(missing) = self.missing_before(next) else {
@@ -31,7 +31,7 @@ impl Walk {
         (missing > skipped).then(|| format!("{} before it: {LOSS}", lines_missing(missing - skipped)))
     }
 
-    /// What is missing at the end, where the commit `claimed` was acknowledged.
+    /// Returns what is missing at the end, if the commit `claimed` was acknowledged.
     pub(crate) fn end(&self, claimed: u64) -> Option<String> {
         let last = self.last_seq();
         let open = match self.at {
@@ -39,7 +39,7 @@ impl Walk {
             None => self.header.as_ref().map_or(0, |header| header.base),
         };
         let commits = match (self.at, &self.header) {
-            // Without a header nobody knows which commit the base lines stand for.
+            // Without a header, the commit that the base lines represent is unknown.
             (Some(Place::Base { .. }), None) => 0,
             _ => claimed.saturating_sub(last),
         };
@@ -51,10 +51,10 @@ impl Walk {
             1 => format!("commit {claimed} was acknowledged and is missing"),
             _ => format!("commits {} to {claimed} were acknowledged and are missing", last + 1),
         };
-        Some(format!("{what}: {LOSS}; restore a backup, or repair to go on without"))
+        Some(format!("{what}: {LOSS}; restore a backup, or repair to continue without them"))
     }
 
-    /// The last commit, where it is the mere beginning of one that nobody acknowledged.
+    /// Returns the last commit if it is incomplete and was never acknowledged.
     pub(crate) fn torn_end(&mut self, claimed: u64) -> Option<u64> {
         match self.at {
             Some(Place::Part { seq, number, of }) if number < of && seq > claimed && self.skipped == 0 => {
@@ -72,7 +72,7 @@ impl Walk {
         }
     }
 
-    /// How many lines at least are missing before `next`; `None` where it cannot come here at all.
+    /// Returns the minimum number of lines missing before `next`; `None` if it cannot follow here.
     fn missing_before(&self, next: Place) -> Option<u64> {
         let Place::Part { seq, number, .. } = next else { return self.missing_before_base(next) };
         let first = number.checked_sub(1)?;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn i6_every_line_that_is_taken_out_is_missed_and_a_bad_one_in_its_place_explains_it() {
+    fn i6_a_missing_line_is_detected_unless_a_bad_line_replaces_it() {
         for taken in 0..WHOLE.len() {
             let (mut without, mut with_bad) = (walk(), walk());
             let mut noticed = false;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_come_twice_are_out_of_order() {
+    fn repeated_lines_are_out_of_order() {
         let mut walk = walk();
         for place in WHOLE {
             walk.step(place);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_commit_is_torn_only_where_nobody_acknowledged_it() {
+    fn an_incomplete_commit_is_torn_only_if_not_acknowledged() {
         let mut walk = walk();
         for place in WHOLE {
             walk.step(place);

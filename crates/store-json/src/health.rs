@@ -1,5 +1,5 @@
-//! What the bytes of a journal mean together with its mark: healthy, torn, damaged, of a newer format, or
-//! no journal at all. Pure: it reads no file, so that every broken journal can be tried in memory.
+//! Interprets the bytes of a journal together with its mark: intact, torn, damaged, of a newer format, or not
+//! a journal. Reads no file, so that every kind of damage can be tested in memory.
 
 use std::collections::BTreeSet;
 
@@ -7,65 +7,66 @@ use sexton_core::SessionId;
 use sexton_core::store::Damage;
 use sexton_durable::Mark;
 
-use crate::format::{FORMAT, Header, OPENING};
+use crate::format::OPENING;
 use crate::image::{Image, NoImage, Rest};
 use crate::salvage;
 
-/// Everything that is known of a journal.
+/// Everything known about a journal.
 #[derive(Clone, Debug)]
 pub(crate) struct Contents {
-    /// What can be read.
+    /// The readable content.
     pub(crate) image: Image,
-    /// Whether it can be written.
+    /// The state, which decides whether it can be written.
     pub(crate) health: Health,
-    /// What is wrong with it.
+    /// The damage found.
     pub(crate) damage: Vec<Damage>,
     /// Sessions that the damaged lines seem to be about.
     pub(crate) suspects: BTreeSet<SessionId>,
 }
 
-/// In which state a journal is.
+/// The state of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     /// Nothing was ever written.
     Absent,
-    /// All is well.
+    /// Intact.
     Whole,
-    /// It ends in a commit that was never acknowledged.
+    /// It ends with a commit that was never acknowledged.
     Torn,
-    /// Something acknowledged is missing or unreadable.
+    /// Acknowledged data is missing or unreadable.
     Damaged,
     /// A newer version wrote it.
     Newer,
 }
 
-/// A file that is something else than a journal.
+/// The file is not a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAJournal;
 
 impl Contents {
-    /// A journal that does not exist, or is empty, which `replace_file` never leaves behind.
+    /// Returns the contents of a journal that does not exist or is empty. `replace_file` never leaves an
+    /// empty one.
     pub(crate) fn missing(mark: Option<&Mark>) -> Contents {
         let Some(mark) = mark else {
             return Contents::of(Image::empty(String::new()), Health::Absent, Vec::new());
         };
         let what = format!(
-            "it is gone or empty, though commit {} was acknowledged: every record is lost with it; restore a \
-             backup, or repair to begin again without them",
+            "the file is missing or empty, but commit {} was acknowledged: all records are lost; restore a \
+             backup, or repair to start with an empty journal",
             mark.sequence
         );
         let damage = Damage { place: "journal".to_owned(), what, harmless: false };
         Contents::of(Image::empty(mark.store.clone()), Health::Damaged, vec![damage])
     }
 
-    /// What `bytes` mean, given the mark that was loaded before they were read.
+    /// Interprets `bytes`, given the mark that was loaded before they were read.
     pub(crate) fn interpret(bytes: &[u8], mark: Option<&Mark>) -> Result<Contents, NotAJournal> {
         if bytes.is_empty() {
             return Ok(Contents::missing(mark));
         }
         let (image, rest) = match Image::read(bytes) {
             Ok(read) => read,
-            Err(NoImage::Newer(header)) => return Ok(Contents::newer(header)),
+            Err(NoImage::Newer) => return Ok(Contents::newer(bytes, mark)),
             Err(NoImage::Broken) => {
                 let contents = salvage::salvage(bytes, mark);
                 let ours = mark.is_some() || contents.image.lines > 0 || bytes.starts_with(OPENING);
@@ -90,41 +91,46 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Contents with nothing known of particular sessions.
+    /// Returns contents without suspected sessions.
     pub(crate) fn of(image: Image, health: Health, damage: Vec<Damage>) -> Contents {
         Contents { image, health, damage, suspects: BTreeSet::new() }
     }
 
-    fn newer(header: Header) -> Contents {
-        let what = format!(
-            "it has format {}, newer than the supported {FORMAT}; a newer version of Sexton can read it",
-            header.format
-        );
-        let damage = Damage { place: "journal".to_owned(), what, harmless: false };
-        let image = Image { header, ..Image::empty(String::new()) };
-        Contents::of(image, Health::Newer, vec![damage])
+    /// Reads the lines of a newer format that this version understands, and reports the others.
+    fn newer(bytes: &[u8], mark: Option<&Mark>) -> Contents {
+        Contents { health: Health::Newer, ..salvage::salvage(bytes, mark) }
     }
 
-    /// Everything that is wrong, records of a newer schema included.
+    /// Returns whether every line is readable, so that a session that was not found is not in the journal.
+    pub(crate) fn is_complete(&self) -> bool {
+        match self.health {
+            // The first finding is that the format is newer.
+            Health::Newer => self.damage.len() <= 1,
+            Health::Damaged => false,
+            Health::Absent | Health::Whole | Health::Torn => true,
+        }
+    }
+
+    /// Returns all damage, including records of a newer schema.
     pub(crate) fn findings(&self) -> Vec<Damage> {
         self.damage.iter().cloned().chain(self.image.index.newer_findings()).collect()
     }
 
-    /// The identifier of the store, where there is one.
+    /// Returns the store's identifier, if known.
     pub(crate) fn uuid(&self) -> Option<&str> {
         Some(self.image.header.store.as_str()).filter(|store| !store.is_empty())
     }
 }
 
 fn torn(image: &Image) -> Damage {
-    let what = "cut off: the beginning of a commit that was never acknowledged; the next write sets it aside";
+    let what = "incomplete: a commit that was never acknowledged; the next write moves it to the quarantine";
     Damage { place: format!("line {}", image.lines + 1), what: what.to_owned(), harmless: true }
 }
 
 fn exchanged(found: &str, mark: &Mark) -> Damage {
     let what = format!(
-        "it belongs to the store {}, and the journal beside it to {found}: another journal was put in its \
-         place; restore a backup, or repair to accept the journal as it is",
+        "it belongs to store {}, but the journal beside it belongs to {found}: the journal was replaced by \
+         another; restore a backup, or repair to accept the journal as it is",
         mark.store
     );
     Damage { place: "mark".to_owned(), what, harmless: false }

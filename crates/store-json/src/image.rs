@@ -1,37 +1,36 @@
-//! What a journal amounts to, read strictly: header, base lines, then whole commits with nothing missing.
+//! Strict reading of a journal: header, base lines, then complete commits without gaps.
 //!
-//! This is the path that every healthy journal takes. It stops at the first byte that is not as it should
-//! be and guesses nothing; what that byte means is decided in `health`.
+//! Every intact journal takes this path. It stops at the first unexpected byte and guesses nothing; `health`
+//! decides what that byte means.
 
 use std::io::BufRead;
 
-use crate::format::{self, ChangeLine, FORMAT, Header, Line, Place};
+use crate::format::{self, ChangeLine, Header, Line, OLDEST, Place};
 use crate::index::{Index, Span};
 
-/// The state after the last whole commit.
+/// The state after the last complete commit.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
-    /// Which store it is.
+    /// The header, which identifies the store.
     pub(crate) header: Header,
     /// The records.
     pub(crate) index: Index,
-    /// The number of the last whole commit.
+    /// The number of the last complete commit.
     pub(crate) seq: u64,
-    /// Where that commit ends in the file.
+    /// The end of that commit in the file.
     pub(crate) end: u64,
-    /// How many lines there are up to there.
+    /// The number of lines up to there.
     pub(crate) lines: u64,
 }
 
-/// What follows the last whole commit.
+/// What follows the last complete commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// Nothing: the journal ends there.
     Nothing,
-    /// The beginning of the next commit and no more, as a writer leaves it that is writing now, or that
-    /// was killed while it did.
+    /// Only the start of the next commit: a writer is writing now, or was killed while writing.
     Torn,
-    /// Something that no writer leaves.
+    /// Something that no writer produces.
     Irregular,
 }
 
@@ -39,15 +38,15 @@ pub(crate) enum Rest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoImage {
     /// A newer version wrote it.
-    Newer(Header),
-    /// Its header or its base lines are not as they should be.
+    Newer,
+    /// Its header or base lines are invalid.
     Broken,
 }
 
 impl Image {
-    /// What there is before anything was written.
+    /// Returns the state of a journal before the first write.
     pub(crate) fn empty(store: String) -> Image {
-        let header = Header { format: FORMAT, store, seq: 0, base: 0 };
+        let header = Header { format: OLDEST, store, seq: 0, base: 0 };
         Image { header, index: Index::default(), seq: 0, end: 0, lines: 0 }
     }
 
@@ -55,7 +54,7 @@ impl Image {
     pub(crate) fn read(bytes: &[u8]) -> Result<(Image, Rest), NoImage> {
         let mut lines = Lines { bytes, at: 0 };
         let header = match lines.next().map(|(_, line)| format::decode(line)) {
-            Some(Ok(Line::Header(header))) if header.format > FORMAT => return Err(NoImage::Newer(header)),
+            Some(Ok(Line::Header(header))) if header.format > format::newest() => return Err(NoImage::Newer),
             Some(Ok(Line::Header(header))) => header,
             _ => return Err(NoImage::Broken),
         };
@@ -77,7 +76,7 @@ impl Image {
         Ok((image, rest))
     }
 
-    /// Applies the whole commits that `bytes`, which begin at `end`, hold.
+    /// Applies the complete commits in `bytes`, which start at `end`.
     pub(crate) fn extend(&mut self, bytes: &[u8]) -> Rest {
         let start = self.end;
         let mut lines = Lines { bytes, at: 0 };
@@ -117,7 +116,7 @@ impl Image {
     }
 }
 
-/// The lines that have their line break; a last one without it is not given.
+/// The lines that end with a line break; a last line without one is not returned.
 pub(crate) struct Lines<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) at: usize,
@@ -128,7 +127,7 @@ impl<'a> Iterator for Lines<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = &self.bytes[self.at..];
-        // The standard library's fast search for a byte is to be had through this reader alone.
+        // The standard library's fast byte search is available only through this reader.
         let line = &rest[..{ rest }.skip_until(b'\n').ok()?];
         let line = line.strip_suffix(b"\n")?;
         let span = Span { offset: self.at as u64, length: line.len() };
@@ -145,7 +144,7 @@ mod tests {
 
     fn header(base: u64, seq: u64) -> Vec<u8> {
         let mut out = Vec::new();
-        format::write_header(&mut out, &Header { format: FORMAT, store: "s".into(), seq, base });
+        format::write_header(&mut out, &Header { format: OLDEST, store: "s".into(), seq, base });
         out
     }
 
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_commits_count_and_half_a_commit_does_not() {
+    fn complete_commits_count_and_incomplete_ones_do_not() {
         let mut bytes = header(0, 0);
         part(&mut bytes, 1, 1, 2);
         part(&mut bytes, 1, 2, 2);
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn i6_a_commit_cut_anywhere_is_torn_and_the_one_before_stands() {
+    fn i6_a_truncated_commit_is_torn_and_the_previous_one_is_kept() {
         let mut bytes = header(0, 0);
         part(&mut bytes, 1, 1, 1);
         let whole = bytes.len();
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_read_in_two_steps_is_the_same_as_in_one() {
+    fn reading_in_two_steps_equals_reading_in_one() {
         let mut bytes = header(0, 5);
         (6..10).for_each(|seq| part(&mut bytes, seq, 1, 1));
         let (whole, _) = Image::read(&bytes).unwrap();
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_a_repetition_and_a_wrong_part_are_irregular() {
+    fn gaps_repetitions_and_wrong_parts_are_irregular() {
         for parts in
             [[(1, 1, 1), (3, 1, 1)], [(1, 1, 1), (1, 1, 1)], [(1, 2, 2), (1, 1, 2)], [(1, 1, 2), (1, 2, 3)]]
         {
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn base_lines_must_all_be_there() {
+    fn missing_base_lines_make_the_journal_broken() {
         let mut bytes = header(2, 9);
         format::write_put(&mut bytes, 4, Place::Base { number: 1, of: 2 }, &RECORD.replace("ID", "a"));
         assert_eq!(Image::read(&bytes).err(), Some(NoImage::Broken));

@@ -1,29 +1,28 @@
-//! Which records the journal holds now, and where: what all its lines together amount to.
+//! The index of the records that the journal holds now, and their positions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use sexton_core::session::RecordError;
 use sexton_core::store::{Damage, Standing};
 use sexton_core::{Query, SessionId, Status, StoreError};
 
 use crate::format::LineChange;
-use crate::summary::{Content, Known, Summary};
+use crate::summary::{Content, Known, NewerRecord, Summary};
 
-/// Where a line is in the file, without its line break.
+/// The position of a line in the file, without its line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
     pub(crate) length: usize,
 }
 
-/// A record that is there.
+/// A live record.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The line that put it.
+    /// The line that contains it.
     pub(crate) span: Span,
-    /// The commit that put it: its revision.
+    /// The commit that wrote it, which is its revision.
     pub(crate) seq: u64,
-    /// What is known of it.
+    /// The indexed fields.
     pub(crate) summary: Summary,
 }
 
@@ -31,10 +30,10 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     entries: HashMap<SessionId, Entry>,
-    /// Who holds a name. More than one only where a restored record brought its old name back.
+    /// The sessions that hold a name. More than one only if a restored record brought its old name back.
     holders: HashMap<String, BTreeSet<SessionId>>,
-    /// Records that this version may not touch.
-    newer: BTreeMap<SessionId, u64>,
+    /// Records that this version must not change.
+    newer: BTreeMap<SessionId, NewerRecord>,
     counters: BTreeMap<String, u64>,
     live_bytes: u64,
 }
@@ -60,14 +59,14 @@ impl Index {
         if let Some(name) = entry.summary.held_name() {
             self.holders.entry(name.to_owned()).or_default().insert(id.clone());
         }
-        if let Some(schema) = entry.summary.newer_schema() {
-            self.newer.insert(id.clone(), schema);
+        if let Some(why) = entry.summary.newer() {
+            self.newer.insert(id.clone(), why.clone());
         }
         self.live_bytes += bytes_of(entry.span);
         self.entries.insert(id, entry);
     }
 
-    /// Forgets the record of `id`.
+    /// Removes the record of `id`.
     pub(crate) fn remove(&mut self, id: &SessionId) {
         let Some(old) = self.entries.remove(id) else { return };
         self.live_bytes -= bytes_of(old.span);
@@ -82,26 +81,27 @@ impl Index {
         }
     }
 
-    /// The record of `id`.
+    /// Returns the entry of `id`.
     pub(crate) fn find(&self, id: &SessionId) -> Option<&Entry> {
         self.entries.get(id)
     }
 
-    /// What a commit must know of the record of `id`.
+    /// Returns what a commit must know about the record of `id`.
     pub(crate) fn standing(&self, id: &SessionId) -> Result<Option<Standing>, StoreError> {
         let Some(entry) = self.entries.get(id) else { return Ok(None) };
         match &entry.summary.content {
             Content::Known(known) => Ok(Some(Standing { revision: entry.seq, status: known.status })),
-            Content::Newer { schema, .. } => Err(newer_record(id, *schema)),
+            Content::Newer { why, .. } => Err(newer_record(id, why)),
         }
     }
 
-    /// Who holds `name`, other than those that `changed` is about: they are judged by what they become.
+    /// Returns a session that holds `name` and is not in `changed`: changed sessions are checked by their new
+    /// state.
     pub(crate) fn holder(&self, name: &str, changed: &BTreeSet<&SessionId>) -> Option<SessionId> {
         self.holders.get(name)?.iter().find(|id| !changed.contains(id)).cloned()
     }
 
-    /// The entries that fit `query`, newest first, cut at its limit.
+    /// Returns the entries that match `query`, newest first, up to its limit.
     pub(crate) fn select(&self, query: &Query) -> Vec<(&SessionId, &Entry)> {
         let mut fitting: Vec<_> = self.known().filter(|(id, known, _)| known.fits(id, query)).collect();
         fitting
@@ -117,7 +117,7 @@ impl Index {
         })
     }
 
-    /// How many records there are of each status.
+    /// Returns the number of records per status.
     pub(crate) fn tally(&self) -> BTreeMap<Status, u64> {
         let mut tally = BTreeMap::new();
         for (_, known, _) in self.known() {
@@ -126,35 +126,35 @@ impl Index {
         tally
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub(crate) fn counters(&self) -> &BTreeMap<String, u64> {
         &self.counters
     }
 
-    /// Every record, in the order of the file.
+    /// Returns every record, in file order.
     pub(crate) fn in_file_order(&self) -> Vec<(&SessionId, &Entry)> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_unstable_by_key(|(_, entry)| entry.span.offset);
         entries
     }
 
-    /// How many bytes of the file are lines that still count.
+    /// Returns the size in bytes of all lines with live records.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// The records that a newer version wrote. They are no obstacle to writing others.
+    /// Returns a finding for each record that a newer version wrote. These do not prevent writing others.
     pub(crate) fn newer_findings(&self) -> impl Iterator<Item = Damage> {
-        self.newer.iter().map(|(id, schema)| {
-            let what = format!("{}; it is left as it is", RecordError::NewerSchema { found: *schema });
+        self.newer.iter().map(|(id, why)| {
+            let what = format!("{}; the record is left unchanged", why.error());
             Damage { place: format!("session {id}"), what, harmless: true }
         })
     }
 }
 
-/// The refusal to touch a record of a newer schema.
-pub(crate) fn newer_record(id: &SessionId, schema: u64) -> StoreError {
-    StoreError::Record { id: id.clone(), source: RecordError::NewerSchema { found: schema } }
+/// Returns the error for an attempt to change a record of a newer version.
+pub(crate) fn newer_record(id: &SessionId, why: &NewerRecord) -> StoreError {
+    StoreError::Record { id: id.clone(), source: why.error() }
 }
 
 fn bytes_of(span: Span) -> u64 {

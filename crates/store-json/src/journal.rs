@@ -1,7 +1,7 @@
-//! The journal as a file: what was read of it so far, and reading what has come since.
+//! The journal file: the content read so far, and reading what was appended since.
 //!
-//! Nothing here writes. A reader never waits: where the end of the file looks torn it asks whether a
-//! writer is at work, and if one is, that end is simply not there yet.
+//! Nothing here writes. A reader never waits: if the end of the file is torn, it checks whether a writer is
+//! active, and if so ignores that end for now.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::io;
@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use sexton_core::session::RecordError;
 use sexton_core::store::Damage;
 use sexton_core::{Session, SessionId, StoreError};
-use sexton_durable::{FileLock, Mark, MarkFile};
+use sexton_durable::{FileLock, Mark, MarkFile, open_regular};
 
 use crate::format;
 use crate::health::{Contents, Health};
 use crate::image::Rest;
 use crate::index::{Entry, newer_record};
 use crate::snapshot::Snapshot;
+use crate::writer::newer_format;
 
 /// One handle's view of a journal.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Journal {
     contents: Contents,
 }
 
-/// The file as it was when it was last looked at.
+/// The file as it was at the last refresh.
 #[derive(Debug)]
 struct Seen {
     file: File,
@@ -36,7 +37,7 @@ struct Seen {
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// A writer was in the middle of a commit: look again even if nothing seems to have changed.
+    /// A writer was in the middle of a commit: read again even if nothing seems to have changed.
     in_flight: bool,
 }
 
@@ -52,40 +53,40 @@ impl Seen {
 }
 
 impl Journal {
-    /// A view of the journal at `path` that has not looked yet.
+    /// Creates a view of the journal at `path` that has read nothing yet.
     pub(crate) fn new(path: &Path) -> Journal {
         let mark = MarkFile::beside(path);
         Journal { path: path.to_owned(), mark, seen: None, contents: Contents::missing(None) }
     }
 
-    /// Where it is.
+    /// Returns the path of the journal.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its mark.
+    /// Returns the mark file.
     pub(crate) fn mark(&self) -> &MarkFile {
         &self.mark
     }
 
-    /// The mark as it is now. One that says nothing that can be understood proves nothing.
+    /// Loads the mark. A mark with an impossible sequence is ignored.
     pub(crate) fn load_mark(&self) -> Result<Option<Mark>, StoreError> {
         let found = self.mark.load().map_err(io_error("cannot read", self.mark.path()))?;
         Ok(found.filter(|mark| mark.sequence <= format::LARGEST))
     }
 
-    /// What the last look saw.
+    /// Returns the contents as of the last refresh.
     pub(crate) fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// Trusts nothing that was seen, so that the next look reads the file from its beginning.
+    /// Discards the cached state, so that the next refresh reads the file from its start.
     pub(crate) fn forget(&mut self) {
         self.seen = None;
     }
 
-    /// Takes up what was written since the last look. `writer` is the lock of the store's writers, where
-    /// the caller holds it.
+    /// Reads what was written since the last refresh. `writer` is the store's writer lock, if the caller
+    /// holds it.
     pub(crate) fn refresh(&mut self, writer: Option<&FileLock>) -> Result<(), StoreError> {
         let metadata = match std::fs::metadata(&self.path) {
             Ok(metadata) => metadata,
@@ -99,8 +100,8 @@ impl Journal {
         }
     }
 
-    /// Whether the file may simply have been appended to. One that changed without growing was written by
-    /// somebody else than us, and is read again from its beginning.
+    /// Returns whether the file may only have been appended to. A file that changed without growing was
+    /// written by another program and is read again from its start.
     fn has_grown(&self, metadata: &Metadata) -> bool {
         let readable = matches!(self.contents.health, Health::Whole | Health::Torn);
         let in_flight = self.seen.as_ref().is_some_and(|seen| seen.in_flight);
@@ -126,7 +127,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads the file from its beginning.
+    /// Reads the file from its start.
     pub(crate) fn reload(&mut self, writer: Option<&FileLock>) -> Result<(), StoreError> {
         let mut quiet = None;
         loop {
@@ -135,7 +136,8 @@ impl Journal {
                 return Ok(());
             }
             match probe_writers(&self.path) {
-                // Somebody may have finished since: only what is torn while nobody writes is torn.
+                // A writer may have finished since: an end is torn only if it is still torn while no writer
+                // is active.
                 Writers::Quiet(held) => quiet = Some(held),
                 Writers::Busy => {
                     self.contents.health = Health::Whole;
@@ -148,12 +150,13 @@ impl Journal {
     }
 
     fn read_all(&mut self) -> Result<(), StoreError> {
-        // The mark first: it is written after what it speaks of, so what is read later is at least as new.
+        // Load the mark first: it is written after the commit it names, so content read later is at least as
+        // new.
         let mark = self.load_mark();
-        let file = match File::open(&self.path) {
+        let file = match open_regular(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Without its word nobody can tell a journal that is gone from one that never was.
+                // Without the mark, a deleted journal cannot be distinguished from one that never existed.
                 let mark = mark?;
                 self.seen = None;
                 self.contents = Contents::missing(mark.as_ref());
@@ -162,7 +165,8 @@ impl Journal {
             Err(source) => return Err(io_error("cannot open", &self.path)(source)),
         };
         let (bytes, metadata) = read_from(&file, 0).map_err(io_error("cannot read", &self.path))?;
-        // What is there can be read without it, by somebody who may not read it too; writers insist on it.
+        // An existing journal can be read without its mark, also by a user without permission to read the
+        // mark. Writers require the mark.
         let (mark, doubt) = match mark {
             Err(error) if bytes.is_empty() => return Err(error),
             Err(error) => (None, Some(mark_unreadable(&error))),
@@ -171,7 +175,7 @@ impl Journal {
         self.contents = Contents::interpret(&bytes, mark.as_ref()).map_err(|_| StoreError::NotAStore {
             path: self.path.clone(),
             backend: crate::NAME,
-            why: "no line of it is a line of a journal".to_owned(),
+            why: "it contains no journal line".to_owned(),
         })?;
         self.contents.damage.extend(doubt);
         self.seen = Some(Seen {
@@ -182,49 +186,54 @@ impl Journal {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             in_flight: false,
         });
+        if self.contents.health == Health::Newer {
+            let what = newer_format(self).newer_format_note();
+            self.contents.damage.insert(0, Damage { place: "journal".to_owned(), what, harmless: false });
+        }
         Ok(())
     }
 
-    /// The document of a record, byte for byte, after its checksum was verified once more.
+    /// Returns the document of a record, byte for byte, after verifying its checksum again.
     pub(crate) fn load_document(&self, id: &SessionId, entry: &Entry) -> Result<String, StoreError> {
         let damaged = |what: String| StoreError::DamagedRecord { id: id.clone(), what };
-        let seen = self.seen.as_ref().ok_or_else(|| damaged("the journal is gone".to_owned()))?;
+        let seen = self.seen.as_ref().ok_or_else(|| damaged("the journal file does not exist".to_owned()))?;
         let mut line = vec![0; entry.span.length];
         seen.file.read_exact_at(&mut line, entry.span.offset).map_err(io_error("cannot read", &self.path))?;
         let document = format::decode_record(&line);
         document.map(str::to_owned).map_err(|error| damaged(error.to_string()))
     }
 
-    /// A record.
+    /// Loads a record.
     pub(crate) fn load_session(&self, id: &SessionId, entry: &Entry) -> Result<Session, StoreError> {
-        if let Some(schema) = entry.summary.newer_schema() {
-            return Err(newer_record(id, schema));
+        if let Some(why) = entry.summary.newer() {
+            return Err(newer_record(id, why));
         }
         let document = self.load_document(id, entry)?;
         let mut session = Session::from_json(&document).map_err(|source| match source {
-            RecordError::NewerSchema { .. } => StoreError::Record { id: id.clone(), source },
             RecordError::Malformed(why) => {
                 StoreError::DamagedRecord { id: id.clone(), what: why.to_string() }
             }
+            newer => StoreError::Record { id: id.clone(), source: newer },
         })?;
         session.revision = entry.seq;
         Ok(session)
     }
 
-    /// Everything that counts, as a journal without its history.
+    /// Returns the live content as a journal without history.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, StoreError> {
         let image = &self.contents.image;
         let entries = image.index.in_file_order().into_iter();
         let records = entries.map(|(id, entry)| Ok((entry.seq, self.load_document(id, entry)?)));
         Ok(Snapshot {
             store: image.header.store.clone(),
+            format: image.header.format,
             seq: image.seq,
             records: records.collect::<Result<_, StoreError>>()?,
             counters: image.index.counters().clone(),
         })
     }
 
-    /// The bytes behind the last whole commit.
+    /// Reads the bytes after the last complete commit.
     pub(crate) fn load_torn_end(&self) -> Result<Vec<u8>, StoreError> {
         let Some(seen) = &self.seen else { return Ok(Vec::new()) };
         let read =
@@ -233,15 +242,16 @@ impl Journal {
     }
 }
 
-/// Whether somebody may be writing now.
+/// Whether a writer may be active.
 enum Writers {
     Busy,
-    /// Nobody, and nobody begins while this is held. There is no file where nobody ever wrote.
-    Quiet(#[allow(dead_code, reason = "held for its drop")] Option<File>),
+    /// No writer is active, and none can start while the file is held. No file if the journal was never
+    /// written.
+    Quiet(#[allow(dead_code, reason = "the lock is released on drop")] Option<File>),
 }
 
 fn probe_writers(path: &Path) -> Writers {
-    let file = match File::open(lock_path(path)) {
+    let file = match open_regular(&lock_path(path)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Writers::Quiet(None),
         Err(_) => return Writers::Busy,
@@ -252,23 +262,23 @@ fn probe_writers(path: &Path) -> Writers {
     }
 }
 
-/// The lock that serialises the writers of the journal at `path`.
+/// Returns the path of the lock that serialises the writers of the journal at `path`.
 pub(crate) fn lock_path(path: &Path) -> PathBuf {
     beside(path, ".lock")
 }
 
-/// The name of `path` with `suffix` behind it.
+/// Returns `path` with `suffix` appended to its name.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Everything from `start` to the end, and the file's state from before it was read.
+/// Reads everything from `start` to the end. The metadata is from before the read.
 fn read_from(file: &File, start: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let metadata = file.metadata()?;
     let expected = usize::try_from(metadata.size().saturating_sub(start)).unwrap_or(0);
-    // One byte more, so that the read which finds the end needs no further allocation.
+    // One extra byte, so that the read that finds the end needs no further allocation.
     let mut bytes = vec![0; expected + 1];
     let mut filled = 0;
     loop {
@@ -286,20 +296,20 @@ fn read_from(file: &File, start: u64) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((bytes, metadata))
 }
 
-/// The word about a journal whose end nobody vouches for.
+/// Returns the finding for a journal whose mark cannot be read.
 fn mark_unreadable(error: &StoreError) -> Damage {
     let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     Damage {
         place: "mark".to_owned(),
         what: format!(
-            "the mark beside the journal cannot be read ({cause}), so nobody can tell whether its last commits \
-             are all there; it is not written until the mark can be read, or is taken away"
+            "the mark beside the journal cannot be read ({cause}), so it is unknown whether its last commits \
+             are complete; the journal is read-only until the mark can be read or is removed"
         ),
         harmless: true,
     }
 }
 
-/// Wraps an operating system's error with what was tried on what.
+/// Wraps an operating system error with the action and the path.
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.to_owned();
     move |source| StoreError::Io { action, path, source }

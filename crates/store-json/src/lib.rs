@@ -11,20 +11,19 @@
 //! {"crc":"03e2f6a8","seq":41,"part":[2,2],"del":"abcd…"}
 //! ```
 //!
-//! The first line says which store this is; it keeps this form in every format to come, so that an older
-//! program knows a newer format when it sees one. `base` lines are what was left when the journal was last
-//! rewritten, up to the commit in the header's `seq`. Behind them come commits, numbered without a gap,
-//! each a line per change, so that one bad byte costs one record. A record's revision is the commit that
-//! put it.
+//! The first line identifies the store; it keeps this form in every future format, so that an older program
+//! recognizes a newer format. `base` lines are the content at the last rewrite, up to the commit in the
+//! header's `seq`. They are followed by commits, numbered without gaps, with one line per change, so that one
+//! bad byte costs one record. A record's revision is the commit that put it.
 //!
-//! # What counts
-//! A commit counts when all of its lines are there, the last one with its line break. Half a commit at the
-//! end was never acknowledged: readers ignore it, the next writer sets it aside. Anything else that is not
-//! as it should be is damage. The mark beside the journal (`<journal>.mark`) tells the two apart: it names
+//! # Complete and incomplete commits
+//! A commit counts if all of its lines are there, the last one with its line break. An incomplete commit at
+//! the end was never acknowledged: readers ignore it, and the next writer moves it to the quarantine. Any
+//! other deviation is damage. The mark beside the journal (`<journal>.mark`) distinguishes the two: it names
 //! the last acknowledged commit.
 //!
-//! Readers take no lock. They may see a commit a moment before it is on the disk; whatever they build on it
-//! goes into a later commit of the same file, and is synced after it.
+//! Readers take no lock. They may see a commit shortly before it is on disk; anything based on it goes into a
+//! later commit of the same file and is synced after it.
 //!
 //! Architecture invariant: only `writer` changes the journal, and only while it holds `<journal>.lock`. A
 //! damaged journal is never appended to and never compacted.
@@ -53,7 +52,7 @@ use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};
 use sexton_core::resume::Dialect;
 use sexton_core::{Store, StoreError};
 
-/// The scheme of the store's URLs.
+/// The URL scheme of the store.
 const NAME: &str = "json";
 
 inventory::submit! {

@@ -1,5 +1,4 @@
-//! Cutting a damaged journal into the lines that it was written as, whatever happened to the breaks
-//! between them.
+//! Splits a damaged journal into its original lines, whatever happened to the line breaks.
 
 use sexton_core::SessionId;
 
@@ -9,15 +8,15 @@ use crate::index::Span;
 /// One piece of a damaged journal.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// A line that can be trusted.
+    /// A valid line.
     Good { line: Line, span: Span, number: u64 },
-    /// A line that cannot.
+    /// A line that is not valid.
     Bad { number: u64, error: LineError, loss: Loss },
-    /// The break between two lines that may both be whole.
+    /// A lost break between two lines that may both be intact.
     LostBreak { number: u64 },
 }
 
-/// What a bad line seems to have said. A hint for people: the line cannot be trusted, so neither can this.
+/// The apparent content of a bad line. Only a hint for the user: the line is not valid, so neither is this.
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
     kind: Option<Kind>,
@@ -33,16 +32,16 @@ enum Kind {
 }
 
 impl Loss {
-    /// What is lost, in words.
+    /// Describes what is lost.
     pub(crate) fn describe(&self) -> String {
-        let who = self.session.as_ref().map_or("a session".to_owned(), |id| format!("session {id}"));
+        let subject = self.session.as_ref().map_or("a session".to_owned(), |id| format!("session {id}"));
         match self.kind {
             Some(Kind::Add) => "what it added to the counters is lost".to_owned(),
-            Some(Kind::Del) => format!("the removal it recorded is lost: {who} may be listed again"),
+            Some(Kind::Del) => format!("the removal it recorded is lost: {subject} may be listed again"),
             Some(Kind::Put) => {
-                format!("the record in it is lost: {who} may be missing or show an older state")
+                format!("the record in it is lost: {subject} may be missing or show an older state")
             }
-            None => format!("what it recorded is lost: {who} may be missing or show an older state"),
+            None => format!("what it recorded is lost: {subject} may be missing or show an older state"),
         }
     }
 
@@ -62,7 +61,7 @@ impl Loss {
     }
 }
 
-/// Cuts `bytes` into pieces. Lines are numbered as an editor numbers them.
+/// Splits `bytes` into pieces. Lines are numbered as in an editor.
 pub(crate) fn cut(bytes: &[u8]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -74,7 +73,7 @@ pub(crate) fn cut(bytes: &[u8]) -> Vec<Piece> {
     pieces
 }
 
-/// Cuts what stands between two line breaks; `broken` where the second one is missing.
+/// Splits the bytes between two line breaks; `broken` if the second break is missing.
 fn cut_line(pieces: &mut Vec<Piece>, number: u64, at: usize, line: &[u8], broken: bool) {
     if let (Ok(decoded), false) = (format::decode(line), broken) {
         let span = Span { offset: at as u64, length: line.len() };
@@ -84,13 +83,13 @@ fn cut_line(pieces: &mut Vec<Piece>, number: u64, at: usize, line: &[u8], broken
     let next_start = |from: usize| {
         starts.get(starts.partition_point(|start| *start < from)).copied().unwrap_or(line.len())
     };
-    let (mut start, mut looks) = (0, MOST_LOOKS);
+    let (mut start, mut reparses) = (0, MAX_REPARSES);
     loop {
         let mut end = next_start(start + 1);
         let mut found = decode_piece(&line[start..end], end < line.len() || broken);
-        if found.is_err() && end < line.len() && looks > 0 {
-            looks -= 1;
-            // What looks like the next line may be an object in the record of this one.
+        if found.is_err() && end < line.len() && reparses > 0 {
+            reparses -= 1;
+            // An apparent next line may be an object in this line's record.
             if let Some(length) = find_length(&line[start..]).filter(|length| start + length > end) {
                 end = next_start(start + length);
                 found = decode_piece(&line[start..start + length], false);
@@ -113,24 +112,24 @@ fn cut_line(pieces: &mut Vec<Piece>, number: u64, at: usize, line: &[u8], broken
     }
 }
 
-/// How many lines without a break between them are looked at so closely: nothing but a file that was made to be
-/// slow has more.
-const MOST_LOOKS: usize = 64;
+/// The number of joined lines that are parsed again this way. Only a file that was crafted to be slow has
+/// more.
+const MAX_REPARSES: usize = 64;
 
-/// The length of the JSON value that `bytes` begin with.
+/// Returns the length of the JSON value at the start of `bytes`.
 fn find_length(bytes: &[u8]) -> Option<usize> {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
     values.next()?.ok()?;
     Some(values.byte_offset())
 }
 
-/// Where lines begin in `line`: at its start, and wherever it looks so.
+/// Returns where lines may start in `line`: at its start, and at every opening in it.
 fn starts_in(line: &[u8]) -> Vec<usize> {
     let inside = line.windows(OPENING.len()).enumerate().skip(1).filter(|(_, window)| *window == OPENING);
     std::iter::once(0).chain(inside.map(|(at, _)| at)).collect()
 }
 
-/// Reads a piece. Where its line break is lost, one byte of something else may stand in its place.
+/// Decodes a piece. If its line break is lost, one other byte may be in its place.
 fn decode_piece(piece: &[u8], lost_break: bool) -> Result<(Line, usize), LineError> {
     let whole = format::decode(piece);
     match whole {
@@ -149,7 +148,8 @@ mod tests {
     use super::*;
     use crate::format::Place;
 
-    /// Two lines of a journal; the record in the first has an object that looks like the beginning of a line.
+    /// Returns two lines of a journal; the record in the first contains an object that resembles the start of
+    /// a line.
     fn lines(tag: &str) -> [Vec<u8>; 2] {
         [("a", tag), ("b", "{}")].map(|(id, tags)| {
             let record = format!(
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn i6_a_record_that_looks_like_a_line_inside_is_whole_where_only_its_line_break_is_lost() {
+    fn i6_a_nested_line_opening_survives_a_lost_line_break() {
         for tags in [r#"{"crc":"5d0a6c1e"}"#, r#"{"crc":"5d0a6c1e","x":"{\"crc\":\""}"#] {
             let [mut first, second] = lines(tags);
             *first.last_mut().unwrap() = b'x';
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn i6_a_damaged_record_that_looks_like_a_line_inside_is_one_bad_line() {
+    fn i6_a_damaged_line_with_a_nested_opening_is_one_bad_line() {
         let [mut first, second] = lines(r#"{"crc":"5d0a6c1e"}"#);
         let inside = first.windows(6).position(|window| window == b"failed").unwrap();
         first[inside] ^= 1;

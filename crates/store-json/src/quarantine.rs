@@ -1,4 +1,4 @@
-//! Where bad parts are kept: `<journal>.quarantine/`, in which nothing is ever replaced or deleted.
+//! The quarantine for bad data: `<journal>.quarantine/`, in which nothing is ever replaced or deleted.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -17,20 +17,20 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    /// The quarantine of the journal at `path`. Nothing is made yet.
+    /// Returns the quarantine of the journal at `path` without creating it.
     pub(crate) fn of(path: &Path) -> Quarantine {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Quarantine { directory: beside(path, ".quarantine"), name }
     }
 
-    /// Keeps `bytes`, durably, and says where.
+    /// Stores `bytes` durably and returns the path.
     pub(crate) fn keep(&self, bytes: &[u8], label: &str) -> Result<PathBuf, StoreError> {
-        create_private_dir(&self.directory).map_err(io_error("cannot make", &self.directory))?;
+        create_private_dir(&self.directory).map_err(io_error("cannot create", &self.directory))?;
         let kept = self.claim(label, |target| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
             let written = file.write_all(bytes).and_then(|()| sync_all(&file));
             if written.is_err() {
-                // Half a copy would look like evidence.
+                // A partial copy would be taken for evidence.
                 let _ = fs::remove_file(target);
             }
             written
@@ -38,7 +38,7 @@ impl Quarantine {
         kept.map_err(io_error("cannot write into", &self.directory))
     }
 
-    /// Tries one name after the other until one was free.
+    /// Tries numbered names until one is free.
     fn claim(&self, label: &str, make: impl Fn(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
         for attempt in 0.. {
             let suffix = if attempt == 0 { String::new() } else { format!(".{attempt}") };

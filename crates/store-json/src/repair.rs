@@ -1,4 +1,4 @@
-//! Making a damaged journal writable again. The damaged one is kept, whole, before anything changes.
+//! Repair of a damaged journal. A complete copy of it is kept before anything changes.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use crate::quarantine::Quarantine;
 use crate::snapshot::Snapshot;
 use crate::store::JsonStore;
 use crate::writer::Writer;
-use sexton_durable::{find, random_uuid};
+use sexton_durable::{LARGE_FILE, find, random_uuid, read_regular};
 
-/// Every record of a journal, each read to its last byte.
+/// Every record of a journal, fully read.
 pub(crate) struct Reading<'j> {
-    /// Those that can be read, with their documents.
+    /// The readable records, with their documents.
     pub(crate) records: Vec<(&'j SessionId, &'j Entry, String)>,
-    /// What is wrong: with the journal, and with records that only a full reading shows.
+    /// The damage of the journal, and of records where only a full read reveals it.
     pub(crate) faults: Vec<Damage>,
 }
 
 impl<'j> Reading<'j> {
-    /// Reads all of `journal`.
+    /// Reads every record of `journal`.
     pub(crate) fn of(journal: &'j Journal) -> Result<Reading<'j>, StoreError> {
         let mut reading = Reading { records: Vec::new(), faults: journal.contents().damage.clone() };
         for (id, entry) in journal.contents().image.index.in_file_order() {
@@ -35,16 +35,16 @@ impl<'j> Reading<'j> {
         Ok(reading)
     }
 
-    /// How many records can be read.
+    /// Returns the number of readable records.
     pub(crate) fn count(&self) -> u64 {
         self.records.len() as u64
     }
 }
 
-/// A record's document, after it proved to be a record. One of a newer schema need not.
+/// Returns a record's document after verifying that it parses. A record of a newer version is not parsed.
 fn read_whole(journal: &Journal, id: &SessionId, entry: &Entry) -> Result<String, StoreError> {
     let document = journal.load_document(id, entry)?;
-    if entry.summary.newer_schema().is_none()
+    if entry.summary.newer().is_none()
         && let Err(error) = Session::from_json(&document)
     {
         return Err(StoreError::DamagedRecord { id: id.clone(), what: error.to_string() });
@@ -52,7 +52,7 @@ fn read_whole(journal: &Journal, id: &SessionId, entry: &Entry) -> Result<String
     Ok(document)
 }
 
-/// The finding for one record that cannot be read; any other error is one of the whole store.
+/// Returns the finding for one unreadable record; any other error concerns the whole store and is returned.
 pub(crate) fn unreadable(id: &SessionId, error: StoreError) -> Result<Damage, StoreError> {
     match error {
         StoreError::DamagedRecord { what, .. } => Ok(Damage {
@@ -64,7 +64,7 @@ pub(crate) fn unreadable(id: &SessionId, error: StoreError) -> Result<Damage, St
     }
 }
 
-/// Reads everything and reports what is wrong.
+/// Reads every record and reports the damage.
 pub(crate) fn check(store: &JsonStore) -> Result<CheckReport, StoreError> {
     let mut journal = store.journal();
     journal.forget();
@@ -75,10 +75,10 @@ pub(crate) fn check(store: &JsonStore) -> Result<CheckReport, StoreError> {
     Ok(CheckReport { records, damage })
 }
 
-/// Sets the damaged journal aside and writes a new one of what can be read of it.
+/// Moves the damaged journal to the quarantine and writes a new one from its readable records.
 pub(crate) fn repair(store: &JsonStore, now: Time) -> Result<RepairReport, StoreError> {
     let writer = Writer::acquire(store)?;
-    let journal = writer.look_afresh()?;
+    let journal = writer.reloaded()?;
     require_known_format(&journal)?;
     let reading = Reading::of(&journal)?;
     let (kept, faults) = (reading.count(), reading.faults);
@@ -88,6 +88,7 @@ pub(crate) fn repair(store: &JsonStore, now: Time) -> Result<RepairReport, Store
     let records = reading.records.into_iter().map(|(_, entry, document)| (entry.seq, document)).collect();
     let snapshot = Snapshot {
         store: journal.contents().uuid().map_or_else(random_uuid, str::to_owned),
+        format: journal.contents().image.header.format,
         seq: next_seq(&journal)?,
         records,
         counters: journal.contents().image.index.counters().clone(),
@@ -98,16 +99,15 @@ pub(crate) fn repair(store: &JsonStore, now: Time) -> Result<RepairReport, Store
     Ok(RepairReport { kept, quarantined: faults, quarantine: Some(quarantine) })
 }
 
-/// A number above every commit that this journal or its mark ever spoke of, so that no revision is used
-/// twice.
+/// Returns a number above every commit in this journal or its mark, so that no revision is used twice.
 pub(crate) fn next_seq(journal: &Journal) -> Result<u64, StoreError> {
     let marked = journal.load_mark()?.map_or(0, |mark| mark.sequence);
     Ok(journal.contents().image.seq.max(marked) + 1)
 }
 
-/// Copies the journal into the quarantine. Where it is gone, its mark is all there is to keep.
+/// Copies the journal into the quarantine, or its mark if the journal is missing.
 pub(crate) fn keep_original(journal: &Journal, now: Time) -> Result<std::path::PathBuf, StoreError> {
-    let load = |path: &Path| find(std::fs::read(path)).map_err(io_error("cannot read", path));
+    let load = |path: &Path| find(read_regular(path, LARGE_FILE)).map_err(io_error("cannot read", path));
     let bytes = match load(journal.path())? {
         Some(bytes) => bytes,
         None => load(journal.mark().path())?.unwrap_or_default(),
@@ -115,15 +115,16 @@ pub(crate) fn keep_original(journal: &Journal, now: Time) -> Result<std::path::P
     Quarantine::of(journal.path()).keep(&bytes, &format!("damaged-{}", compact(now)))
 }
 
-/// Refuses a journal of a newer format.
+/// Returns an error for a journal of a newer format, damaged or not: only a newer release can repair it.
 pub(crate) fn require_known_format(journal: &Journal) -> Result<(), StoreError> {
-    match journal.contents().health {
-        Health::Newer => crate::writer::require_writable(journal),
-        _ => Ok(()),
+    let contents = journal.contents();
+    if contents.health == Health::Newer || contents.image.header.format > crate::format::newest() {
+        return Err(crate::writer::newer_format(journal));
     }
+    Ok(())
 }
 
-/// A time that can be part of a file name, and that sorts.
+/// Formats a time for file names, so that names sort by time.
 pub(crate) fn compact(now: Time) -> String {
     now.timestamp().strftime("%Y%m%dT%H%M%S%.3fZ").to_string()
 }

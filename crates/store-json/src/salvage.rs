@@ -1,7 +1,7 @@
-//! Reading a damaged journal: every line that can be trusted counts, and everything else is named.
+//! Reading of a damaged journal: every valid line counts, and everything else is reported.
 //!
-//! Lines are numbered within their commit and commits within the journal, so that a line which is not
-//! there at all is noticed too. Nothing here changes a byte.
+//! Lines are numbered within their commit and commits within the journal, so that missing lines are detected
+//! too. Nothing here writes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,17 +9,17 @@ use sexton_core::SessionId;
 use sexton_core::store::Damage;
 use sexton_durable::Mark;
 
-use crate::format::{ChangeLine, FORMAT, Header, Line, LineChange};
+use crate::format::{ChangeLine, Header, Line, LineChange, OLDEST};
 use crate::gaps::Walk;
 use crate::health::{Contents, Health};
 use crate::image::Image;
 use crate::index::{Index, Span};
 use crate::pieces::{Piece, cut};
 
-/// More findings than this say nothing that the first ones did not.
+/// Further findings would add no information.
 const MAX_REPORTED: usize = 100;
 
-/// Reads what can be read of `bytes`, which are not a healthy journal.
+/// Reads what it can of `bytes`, which is not an intact journal.
 pub(crate) fn salvage(bytes: &[u8], mark: Option<&Mark>) -> Contents {
     let pieces = cut(bytes);
     let header = pieces.iter().find_map(|piece| match piece {
@@ -36,13 +36,13 @@ pub(crate) fn salvage(bytes: &[u8], mark: Option<&Mark>) -> Contents {
     salvage.finish(header, bytes.len() as u64, claimed)
 }
 
-/// A header for a journal that lost its own. The mark remembers which store it was.
+/// Returns a header for a journal that lost its own. The mark names the store.
 fn lost_header(bytes: &[u8], mark: Option<&Mark>) -> Header {
     let store = mark.map(|mark| mark.store.clone()).or_else(|| guess_store(bytes)).unwrap_or_default();
-    Header { format: FORMAT, store, seq: 0, base: 0 }
+    Header { format: OLDEST, store, seq: 0, base: 0 }
 }
 
-/// The identifier in the damaged first line, where it still looks like one.
+/// Returns the identifier in the damaged first line, if it still looks like one.
 fn guess_store(bytes: &[u8]) -> Option<String> {
     let line = bytes.split(|byte| *byte == b'\n').next()?;
     let (_, rest) = str::from_utf8(line).ok()?.split_once("\"store\":\"")?;
@@ -53,7 +53,7 @@ fn guess_store(bytes: &[u8]) -> Option<String> {
 
 struct Salvage {
     walk: Walk,
-    /// Lines that count, once it is clear that they are not a torn end.
+    /// Valid lines, until it is known whether they belong to a torn end.
     lines: Vec<(ChangeLine, Span, u64)>,
     damage: Vec<Damage>,
     suspects: BTreeSet<SessionId>,
@@ -85,10 +85,7 @@ impl Salvage {
                 self.lines.push((line, span, number));
             }
             Piece::Bad { number, error, .. } if number == 1 && !self.has_header => {
-                self.report(
-                    "line 1".to_owned(),
-                    format!("{error}; it is the header, and no record is lost by it"),
-                );
+                self.report("line 1".to_owned(), format!("{error}; it is the header; no record is lost"));
             }
             Piece::Bad { number, error, loss } => {
                 self.walk.skip();
@@ -96,7 +93,7 @@ impl Salvage {
                 self.suspects.extend(loss.session);
             }
             Piece::LostBreak { number } => {
-                let what = "its line break is damaged; what it recorded is whole";
+                let what = "its line break is damaged; its content is intact";
                 self.report(format!("line {number}"), what.to_owned());
             }
         }
@@ -104,7 +101,7 @@ impl Salvage {
 
     fn finish(mut self, header: Header, length: u64, claimed: u64) -> Contents {
         if !self.has_header && self.damage.iter().all(|damage| damage.place != "line 1") {
-            let what = "the header is missing, and perhaps lines behind it".to_owned();
+            let what = "the header is missing, and possibly lines after it".to_owned();
             self.damage.insert(0, Damage { place: "line 1".to_owned(), what, harmless: false });
         }
         self.set_torn_end_apart(claimed);
@@ -123,12 +120,12 @@ impl Salvage {
         Contents { image, health: Health::Damaged, damage: self.damage, suspects: self.suspects }
     }
 
-    /// Half of a commit that nobody acknowledged is not shown, in a damaged journal neither.
+    /// Discards an unacknowledged incomplete commit, also in a damaged journal.
     fn set_torn_end_apart(&mut self, claimed: u64) {
         let Some(torn) = self.walk.torn_end(claimed) else { return };
         let number = self.lines.iter().find(|(line, ..)| line.seq == torn).map_or(0, |(.., number)| *number);
         self.lines.retain(|(line, ..)| line.seq != torn);
-        let what = format!("the commit {torn} was never acknowledged and is not whole");
+        let what = format!("the commit {torn} was never acknowledged and is incomplete");
         self.damage.push(Damage { place: format!("line {number}"), what, harmless: true });
     }
 
@@ -137,7 +134,7 @@ impl Salvage {
     }
 }
 
-/// The records that `lines` amount to. Where lines are out of order, the later commit counts.
+/// Builds the index of `lines`. If lines are out of order, the later commit counts.
 fn build_index(lines: Vec<(ChangeLine, Span, u64)>) -> Index {
     let mut index = Index::default();
     let mut newest: HashMap<SessionId, u64> = HashMap::new();

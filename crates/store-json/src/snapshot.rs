@@ -1,18 +1,19 @@
-//! A whole journal made anew from records: what compaction, repair, restore and backup write.
+//! A complete journal built from records, as written by compaction, repair, restore and backup.
 //!
-//! Records are copied as they stand in the old journal, byte for byte, so that whatever a newer version
-//! put into them stays.
+//! Records are copied byte for byte from the old journal, so that fields of newer versions are kept.
 
 use std::collections::BTreeMap;
 
-use crate::format::{self, FORMAT, Header, Place};
+use crate::format::{self, Header, Place};
 
-/// The content of a journal without its history.
+/// The content of a journal without history.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    /// Which store it is.
+    /// The store's identifier.
     pub(crate) store: String,
-    /// The commit it stands for.
+    /// Its format.
+    pub(crate) format: u64,
+    /// The commit it represents.
     pub(crate) seq: u64,
     /// Each record's revision and document.
     pub(crate) records: Vec<(u64, String)>,
@@ -21,17 +22,17 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// A journal in which nothing was ever written.
+    /// Returns a journal without records.
     pub(crate) fn empty(store: String) -> Snapshot {
-        Snapshot { store, seq: 0, records: Vec::new(), counters: BTreeMap::new() }
+        Snapshot { store, format: format::newest(), seq: 0, records: Vec::new(), counters: BTreeMap::new() }
     }
 
-    /// The journal's bytes.
+    /// Returns the journal's bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let counters = u64::from(!self.counters.is_empty());
         let of = self.records.len() as u64 + counters;
         let mut out = Vec::new();
-        let header = Header { format: FORMAT, store: self.store.clone(), seq: self.seq, base: of };
+        let header = Header { format: self.format, store: self.store.clone(), seq: self.seq, base: of };
         format::write_header(&mut out, &header);
         for (number, (revision, record)) in (1..).zip(&self.records) {
             format::write_put(&mut out, *revision, Place::Base { number, of }, record);
@@ -49,11 +50,12 @@ mod tests {
     use crate::image::{Image, Rest};
 
     #[test]
-    fn a_snapshot_keeps_revisions_counters_and_the_count_of_commits() {
+    fn a_snapshot_keeps_revisions_counters_and_the_commit_number() {
         let record = r#"{"schema":1,"id":"a","status":"failed","created_at":"2026-01-02T03:04:05Z","x":1e2}"#;
         let counters = BTreeMap::from([("runs".to_owned(), 7)]);
         let records = vec![(3, record.to_owned())];
-        let bytes = Snapshot { store: "s".into(), seq: 12, records, counters: counters.clone() }.encode();
+        let bytes =
+            Snapshot { store: "s".into(), format: 1, seq: 12, records, counters: counters.clone() }.encode();
         let (image, rest) = Image::read(&bytes).unwrap();
         assert_eq!((image.seq, rest), (12, Rest::Nothing));
         assert_eq!(image.index.counters(), &counters);

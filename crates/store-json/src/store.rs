@@ -1,4 +1,4 @@
-//! The journal as a [`Store`]: which question goes where. Reading and writing themselves are elsewhere.
+//! Implementation of [`Store`] for the journal. Reading and writing are in other modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,16 +8,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sexton_core::plugin::StoreOptions;
 use sexton_core::store::{
-    Access, Backup, Capabilities, Change, CheckReport, Committed, Damage, Durability, Listing, LockGuard,
-    LockName, RepairReport, Restored, StoreInfo,
+    Access, Allows, Backup, Capabilities, Change, CheckReport, Committed, Damage, Durability, Format,
+    Listing, LockGuard, LockName, RepairReport, Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
-use sexton_durable::{FileLock, create_private_dir, follow_link};
+use sexton_durable::{FileLock, create_private_dir, find_other_owner, follow_link};
 
 use crate::format::{self, Place};
 use crate::health::Health;
 use crate::journal::{Journal, beside, io_error};
 use crate::repair::unreadable;
+use crate::snapshot::Snapshot;
 use crate::writer::{Writer, require_writable};
 use crate::{NAME, backup, repair};
 
@@ -30,13 +31,16 @@ pub(crate) struct JsonStore {
 }
 
 impl JsonStore {
-    /// Opens the journal, making it where there is none and it is to be written.
+    /// Opens the journal, and creates it if it is absent and `options` allow writing.
     pub(crate) fn open(options: &StoreOptions) -> Result<JsonStore, StoreError> {
-        let StoreOptions { path, access, durability } = options;
-        let path = follow_link(path).map_err(io_error("cannot look at", path))?;
+        let StoreOptions { path, access, durability, .. } = options;
+        let path = follow_link(path).map_err(io_error("cannot read", path))?;
+        for suffix in ["", ".lock", ".mark", ".since"] {
+            require_own(&beside(&path, suffix))?;
+        }
         let journal = Mutex::new(Journal::new(&path));
         let store = JsonStore { path, access: *access, durability: *durability, journal };
-        let health = store.look()?.contents().health;
+        let health = store.refreshed()?.contents().health;
         match (access, health) {
             (Access::Write, Health::Absent) => store.create()?,
             (Access::Write, Health::Newer) => require_writable(&store.journal())?,
@@ -47,25 +51,25 @@ impl JsonStore {
 
     fn create(&self) -> Result<(), StoreError> {
         if let Some(parent) = self.path.parent() {
-            create_private_dir(parent).map_err(io_error("cannot make", parent))?;
+            create_private_dir(parent).map_err(io_error("cannot create", parent))?;
         }
         Writer::acquire(self)?.prepare().map(drop)
     }
 
-    /// The journal's file.
+    /// Returns the journal's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What a commit must survive.
+    /// Returns what a commit must survive.
     pub(crate) fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// The journal as it was last looked at.
+    /// Returns the journal as of the last refresh.
     pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(|poisoned| {
-            // Whoever panicked may have left half of something; the file has all of it.
+            // The thread that panicked may have left partial state in memory; the file is complete.
             let mut journal = poisoned.into_inner();
             journal.forget();
             self.journal.clear_poison();
@@ -73,8 +77,8 @@ impl JsonStore {
         })
     }
 
-    /// The journal as it is now.
-    pub(crate) fn look(&self) -> Result<MutexGuard<'_, Journal>, StoreError> {
+    /// Returns the journal as it is now.
+    pub(crate) fn refreshed(&self) -> Result<MutexGuard<'_, Journal>, StoreError> {
         let mut journal = self.journal();
         journal.refresh(None)?;
         Ok(journal)
@@ -86,6 +90,13 @@ impl JsonStore {
             Access::Read => Err(StoreError::ReadOnly { path: self.path.clone() }),
         }
     }
+}
+
+/// Returns an error for a file of another user, who controls its content.
+fn require_own(path: &Path) -> Result<(), StoreError> {
+    let found = find_other_owner(path);
+    let found = found.map_err(io_error("cannot open", path))?;
+    found.map_or(Ok(()), |uid| Err(StoreError::OtherOwner { path: path.to_owned(), uid }))
 }
 
 #[async_trait]
@@ -100,7 +111,7 @@ impl Store for JsonStore {
     }
 
     async fn load(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
-        let journal = self.look()?;
+        let journal = self.refreshed()?;
         match journal.contents().image.index.find(id) {
             Some(entry) => journal.load_session(id, entry).map(Some),
             None => require_absence(&journal, id).map(|()| None),
@@ -108,7 +119,7 @@ impl Store for JsonStore {
     }
 
     async fn list(&self, query: &Query) -> Result<Listing, StoreError> {
-        let journal = self.look()?;
+        let journal = self.refreshed()?;
         let mut listing = Listing { sessions: Vec::new(), damage: journal.contents().findings() };
         for (id, entry) in journal.contents().image.index.select(query) {
             match journal.load_session(id, entry) {
@@ -120,17 +131,17 @@ impl Store for JsonStore {
     }
 
     async fn tally(&self) -> Result<BTreeMap<Status, u64>, StoreError> {
-        Ok(self.look()?.contents().image.index.tally())
+        Ok(self.refreshed()?.contents().image.index.tally())
     }
 
     async fn counters(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        Ok(self.look()?.contents().image.index.counters().clone())
+        Ok(self.refreshed()?.contents().image.index.counters().clone())
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         self.require_write_access()?;
         if batch.is_empty() {
-            let journal = self.look()?;
+            let journal = self.refreshed()?;
             require_writable(&journal)?;
             return Ok(Committed::at(journal.contents().image.seq));
         }
@@ -139,7 +150,7 @@ impl Store for JsonStore {
         check(&batch, &journal)?;
         let seq = journal.contents().image.seq + 1;
         if seq > format::LARGEST {
-            let at_its_end = std::io::Error::other("its commits cannot be counted any further");
+            let at_its_end = std::io::Error::other("the largest commit number is reached");
             return Err(io_error("cannot write", &self.path)(at_its_end));
         }
         writer.append(journal, &encode(batch, seq), seq)
@@ -148,7 +159,7 @@ impl Store for JsonStore {
     async fn lock(&self, name: &LockName, wait: Duration) -> Result<LockGuard, StoreError> {
         self.require_write_access()?;
         let directory = beside(&self.path, ".locks");
-        create_private_dir(&directory).map_err(io_error("cannot make", &directory))?;
+        create_private_dir(&directory).map_err(io_error("cannot create", &directory))?;
         let path = directory.join(name.as_str());
         let held = FileLock::acquire_within(&path, wait).map_err(io_error("cannot lock", &path))?;
         let timeout = || StoreError::LockTimeout { name: name.as_str().to_owned(), waited: wait };
@@ -172,15 +183,49 @@ impl Store for JsonStore {
         self.require_write_access()?;
         repair::repair(self, now)
     }
+
+    async fn format(&self) -> Result<Option<Format>, StoreError> {
+        let journal = self.refreshed()?;
+        require_writable(&journal)?;
+        let contents = journal.contents();
+        let found = contents.image.header.format;
+        let format = Format { found, newest: format::newest(), since: format::since() };
+        Ok((contents.health != Health::Absent).then_some(format))
+    }
+
+    async fn raise_format(&self, allows: &Allows<'_>) -> Result<(), StoreError> {
+        self.require_write_access()?;
+        raise(self, allows)
+    }
 }
 
-/// Says that there is no record of `id`, unless a damaged line might have held it: unknown is not absent.
+/// Rewrites the journal in the newest format, unless `allows` rejects one of its records. Every open handle
+/// detects the new file and reads its format.
+fn raise(store: &JsonStore, allows: &Allows<'_>) -> Result<(), StoreError> {
+    let writer = Writer::acquire(store)?;
+    let journal = writer.prepare()?;
+    if journal.contents().image.header.format >= format::newest() {
+        return Ok(());
+    }
+    for (id, entry) in journal.contents().image.index.in_file_order() {
+        // A record that only a newer version understands was not written by an older one.
+        if entry.summary.newer().is_none() && !allows(&journal.load_session(id, entry)?) {
+            return Err(StoreError::Conflict { id: id.clone(), expected: entry.seq });
+        }
+    }
+    let snapshot = Snapshot { format: format::newest(), ..journal.snapshot()? };
+    drop(journal);
+    writer.replace(&snapshot).map(drop)
+}
+
+/// Confirms that there is no record of `id`. Returns an error if a damaged line might contain it: unknown is
+/// not absent.
 fn require_absence(journal: &Journal, id: &SessionId) -> Result<(), StoreError> {
     if journal.contents().suspects.contains(id) {
         let what = "the line that held its record is damaged".to_owned();
         return Err(StoreError::DamagedRecord { id: id.clone(), what });
     }
-    require_writable(journal)
+    if journal.contents().is_complete() { Ok(()) } else { require_writable(journal) }
 }
 
 fn check(batch: &Batch, journal: &Journal) -> Result<(), StoreError> {
@@ -189,7 +234,7 @@ fn check(batch: &Batch, journal: &Journal) -> Result<(), StoreError> {
     batch.check(|id| index.standing(id), |name| Ok(index.holder(name, &changed)))
 }
 
-/// The lines of the commit `seq`.
+/// Returns the lines of the commit `seq`.
 fn encode(batch: Batch, seq: u64) -> Vec<u8> {
     let Batch { changes, counters } = batch;
     let of = changes.len() as u64 + u64::from(!counters.is_empty());

@@ -1,18 +1,17 @@
-//! The little of a record that listings and the rules of a commit need, so that the rest of it is read
-//! only when somebody asks for it.
+//! The fields of a record that listings and commit rules need. The rest is read only on request.
 
 use serde::Deserialize;
 use serde_json::Value;
-use sexton_core::session::{SCHEMA_VERSION, WorktreeOutcome};
+use sexton_core::session::{RecordError, SCHEMA_VERSION, WorktreeOutcome};
 use sexton_core::{OsText, Query, SessionId, Status, Time};
 
-/// What the index knows of a record.
+/// The indexed fields of a record.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "Read")]
 pub(crate) struct Summary {
-    /// Whose record it is.
+    /// The session's identifier.
     pub(crate) id: SessionId,
-    /// What is known of it.
+    /// The fields, as far as this version understands them.
     pub(crate) content: Content,
 }
 
@@ -21,11 +20,30 @@ pub(crate) struct Summary {
 pub(crate) enum Content {
     /// All of it.
     Known(Known),
-    /// It was written by a newer version: its id and schema, and the name it may hold.
-    Newer { schema: u64, name: Option<String> },
+    /// A newer version wrote it: the evidence, and the name it may hold.
+    Newer { why: NewerRecord, name: Option<String> },
 }
 
-/// What queries ask of a record.
+/// The evidence that a newer version wrote a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NewerRecord {
+    /// An unknown schema.
+    Schema(u64),
+    /// An unknown status.
+    Status(String),
+}
+
+impl NewerRecord {
+    /// Converts it into an error.
+    pub(crate) fn error(&self) -> RecordError {
+        match self {
+            NewerRecord::Schema(found) => RecordError::NewerSchema { found: *found },
+            NewerRecord::Status(found) => RecordError::NewerStatus { found: found.clone() },
+        }
+    }
+}
+
+/// The fields that queries use.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Known {
     pub(crate) status: Status,
@@ -34,13 +52,13 @@ pub(crate) struct Known {
     pub(crate) ticket: Option<String>,
     pub(crate) repo: Option<OsText>,
     pub(crate) finished_at: Option<Time>,
-    /// Whether its worktree waits for recovery.
+    /// Whether its worktree is pending recovery.
     pub(crate) pending: bool,
-    /// Whether its loop says that it is active.
+    /// Whether its loop is marked active.
     pub(crate) active_loop: bool,
 }
 
-/// The record's own spelling of a summary; every other field is skipped.
+/// The serialized form of a summary; all other fields are skipped.
 #[derive(Deserialize)]
 struct Read {
     schema: u64,
@@ -87,7 +105,8 @@ impl From<Read> for Summary {
             loop_state,
         } = read;
         let content = if schema > u64::from(SCHEMA_VERSION) {
-            Content::Newer { schema, name: name.filter(|_| status.is_active()) }
+            let why = NewerRecord::Schema(schema);
+            Content::Newer { why, name: name.filter(|_| status.is_active()) }
         } else {
             let repo = worktree.and_then(|worktree| worktree.repo);
             let pending = recovery.is_some_and(|read| read.worktree == Some(WorktreeOutcome::Pending));
@@ -107,7 +126,7 @@ impl From<Read> for Summary {
     }
 }
 
-/// What can be hoped for in a record whose schema is newer: any other field may mean anything.
+/// The fields expected in a record of a newer version; all others may have changed their meaning.
 #[derive(Deserialize)]
 pub(crate) struct Newer {
     schema: u64,
@@ -119,27 +138,32 @@ pub(crate) struct Newer {
 }
 
 impl Newer {
-    /// The summary; `None` where the schema is not newer at all.
+    /// Returns the summary; `None` without evidence that a newer version wrote the record.
     pub(crate) fn into_summary(self) -> Option<Summary> {
-        let over = self.status.as_str().and_then(|status| status.parse::<Status>().ok());
-        // A status that is unknown here may well be an active one, so the name counts as taken.
-        let holds = over.is_none_or(Status::is_active);
+        let word = self.status.as_str();
+        let status = word.and_then(|status| status.parse::<Status>().ok());
+        let why = match word {
+            _ if self.schema > u64::from(SCHEMA_VERSION) => NewerRecord::Schema(self.schema),
+            Some(word) if status.is_none() => NewerRecord::Status(word.to_owned()),
+            _ => return None,
+        };
+        // An unknown status may be an active one, so the name counts as taken.
+        let holds = status.is_none_or(Status::is_active);
         let name = self.name.as_str().filter(|_| holds).map(str::to_owned);
-        let newer = self.schema > u64::from(SCHEMA_VERSION);
-        newer.then_some(Summary { id: self.id, content: Content::Newer { schema: self.schema, name } })
+        Some(Summary { id: self.id, content: Content::Newer { why, name } })
     }
 }
 
 impl Summary {
-    /// The schema of a record that this version may not touch.
-    pub(crate) fn newer_schema(&self) -> Option<u64> {
-        match self.content {
-            Content::Newer { schema, .. } => Some(schema),
+    /// Returns why this version must not change the record; `None` if it may.
+    pub(crate) fn newer(&self) -> Option<&NewerRecord> {
+        match &self.content {
+            Content::Newer { why, .. } => Some(why),
             Content::Known(_) => None,
         }
     }
 
-    /// The name that the session keeps others from taking.
+    /// Returns the name that the session reserves.
     pub(crate) fn held_name(&self) -> Option<&str> {
         match &self.content {
             Content::Known(known) => known.name.as_deref().filter(|_| known.status.is_active()),
@@ -147,14 +171,14 @@ impl Summary {
         }
     }
 
-    /// Whether nothing remains to be done for the session. Of a newer record nobody can tell.
+    /// Returns whether the session is finished. False for a newer record, where it is unknown.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(&self.content, Content::Known(known) if known.status.is_finished())
     }
 }
 
 impl Known {
-    /// What [`Query::matches`] says of the record of `id`, without its record.
+    /// Returns the same as [`Query::matches`], without loading the record of `id`.
     pub(crate) fn fits(&self, id: &SessionId, query: &Query) -> bool {
         query.statuses.as_ref().is_none_or(|statuses| statuses.contains(&self.status))
             && query.ticket.as_ref().is_none_or(|ticket| self.ticket.as_ref() == Some(ticket))

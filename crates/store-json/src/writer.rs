@@ -1,5 +1,5 @@
-//! Everything that changes the journal. All of it happens through [`Writer`], which is the held lock: what
-//! must hold it cannot be called without.
+//! Everything that writes the journal. [`Writer`] is the held lock, so nothing that needs the lock can be
+//! called without it.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,61 +10,66 @@ use sexton_core::StoreError;
 use sexton_core::store::{Committed, Durability};
 use sexton_durable::{FileLock, Mark, MarkFile, random_uuid, remove_leftovers, replace_file, sync_data};
 
+use crate::format;
 use crate::health::Health;
 use crate::journal::{Journal, io_error, lock_path};
 use crate::quarantine::Quarantine;
 use crate::snapshot::Snapshot;
 use crate::store::JsonStore;
 
-/// A journal smaller than this is never worth rewriting.
+/// A smaller journal is not worth rewriting.
 const COMPACT_FROM: u64 = 1 << 20;
-/// How many times larger than its live lines a journal may be.
+/// How many times larger than its live lines a journal may become.
 const COMPACT_RATIO: u64 = 3;
 
-/// The right to write, held by one thread of one process at a time.
+/// The writer lock, held by one thread of one process at a time.
 pub(crate) struct Writer<'s> {
     store: &'s JsonStore,
     lock: FileLock,
 }
 
 impl<'s> Writer<'s> {
-    /// Waits until nobody else writes.
+    /// Waits until no other writer holds the lock.
     pub(crate) fn acquire(store: &'s JsonStore) -> Result<Writer<'s>, StoreError> {
         let path = lock_path(store.path());
         let lock = FileLock::acquire(&path).map_err(io_error("cannot lock", &path))?;
         Ok(Writer { store, lock })
     }
 
-    /// The journal as it stands now, whatever state it is in.
-    pub(crate) fn look(&self) -> Result<MutexGuard<'s, Journal>, StoreError> {
+    /// Returns the current journal, whatever its state.
+    pub(crate) fn refreshed(&self) -> Result<MutexGuard<'s, Journal>, StoreError> {
         let mut journal = self.store.journal();
         journal.refresh(Some(&self.lock))?;
         Ok(journal)
     }
 
-    /// The journal as it stands, read from its beginning.
-    pub(crate) fn look_afresh(&self) -> Result<MutexGuard<'s, Journal>, StoreError> {
+    /// Returns the current journal, read from its start.
+    pub(crate) fn reloaded(&self) -> Result<MutexGuard<'s, Journal>, StoreError> {
         self.store.journal().forget();
-        self.look()
+        self.refreshed()
     }
 
-    /// The journal, ready to be appended to: made where there is none, and mended where its last writer
-    /// did not come to an end.
+    /// Returns the journal ready for appending. Creates it if it is absent, and rewrites it if its last
+    /// writer was interrupted.
     pub(crate) fn prepare(&self) -> Result<MutexGuard<'s, Journal>, StoreError> {
-        let journal = self.look()?;
+        let journal = self.refreshed()?;
         require_writable(&journal)?;
         if journal.contents().health == Health::Absent {
             drop(journal);
             return self.replace(&Snapshot::empty(random_uuid()));
         }
         let marked = journal.load_mark()?.map(|mark| mark.sequence);
-        let settled = marked.is_some_and(|marked| marked >= journal.contents().image.seq);
-        if settled && journal.contents().health == Health::Whole { Ok(journal) } else { self.settle(journal) }
+        let confirmed = marked.is_some_and(|marked| marked >= journal.contents().image.seq);
+        if confirmed && journal.contents().health == Health::Whole {
+            Ok(journal)
+        } else {
+            self.rewrite(journal)
+        }
     }
 
-    /// A commit beyond the mark is whole, but perhaps not on the disk: its writer may have been told that
-    /// syncing failed, after which the kernel forgets. So everything is written once more, into a new file.
-    fn settle(&self, journal: MutexGuard<'s, Journal>) -> Result<MutexGuard<'s, Journal>, StoreError> {
+    /// Writes everything again into a new file. A commit beyond the mark is complete but may not be on disk:
+    /// its sync may have failed, and the kernel reports such a failure only once.
+    fn rewrite(&self, journal: MutexGuard<'s, Journal>) -> Result<MutexGuard<'s, Journal>, StoreError> {
         if journal.contents().health == Health::Torn {
             let label = format!("torn-after-{}", journal.contents().image.seq);
             Quarantine::of(journal.path()).keep(&journal.load_torn_end()?, &label)?;
@@ -74,21 +79,21 @@ impl<'s> Writer<'s> {
         self.replace(&snapshot)
     }
 
-    /// Puts `snapshot` in the place of the whole journal, durably and at once. The view of it is not held
-    /// meanwhile: readers of this handle do not wait for the disk.
+    /// Replaces the whole journal with `snapshot`, atomically and durably. The view is not locked meanwhile,
+    /// so readers of this handle do not wait for the disk.
     pub(crate) fn replace(&self, snapshot: &Snapshot) -> Result<MutexGuard<'s, Journal>, StoreError> {
         let (path, bytes) = (self.store.path(), snapshot.encode());
-        // What a killed writer left behind: housekeeping, and no reason to stop.
+        // Leftovers of a killed writer are only a cleanup task; a failure here does not matter.
         let _ = remove_leftovers(path);
         if let Err(source) = replace_file(path, |file| file.write_all(&bytes)) {
-            self.unsettle(snapshot);
+            self.move_mark_back(snapshot);
             return Err(io_error("cannot write", path)(source));
         }
         self.acknowledge(&snapshot.store, snapshot.seq);
-        self.look_afresh()
+        self.reloaded()
     }
 
-    /// Appends the lines of one commit, durably, and takes them up.
+    /// Appends the lines of one commit durably and refreshes the view.
     pub(crate) fn append(
         &self,
         journal: MutexGuard<'s, Journal>,
@@ -101,7 +106,7 @@ impl<'s> Writer<'s> {
         let appended = append_durably(self.store.path(), lines, end, self.store.durability());
         let mut journal = self.store.journal();
         if let Err(error) = appended {
-            // What is in the file now is unknown, and so is everything that was known of it.
+            // The content of the file is unknown now, so the cached state is invalid.
             journal.forget();
             return Err(error);
         }
@@ -111,15 +116,15 @@ impl<'s> Writer<'s> {
         Ok(Committed::at(seq))
     }
 
-    /// Moves the mark. The commit holds without it too: the next writer, finding the mark behind, makes
-    /// sure of everything once more.
+    /// Advances the mark. The commit is valid without it: if the mark is behind, the next writer rewrites
+    /// everything.
     fn acknowledge(&self, store: &str, sequence: u64) {
         let _ = self.mark().store(&Mark { store: store.to_owned(), sequence, stamp: None });
     }
 
-    /// Moves the mark back by one. The new journal may be in place without its directory having been
-    /// synced, and this tells the next writer not to build on it.
-    fn unsettle(&self, snapshot: &Snapshot) {
+    /// Moves the mark back by one. The new journal may be in place while its directory is not synced, and
+    /// this makes the next writer rewrite it.
+    fn move_mark_back(&self, snapshot: &Snapshot) {
         if let Ok(Some(mark)) = self.mark().load() {
             self.acknowledge(&mark.store, mark.sequence.min(snapshot.seq.saturating_sub(1)));
         }
@@ -129,7 +134,8 @@ impl<'s> Writer<'s> {
         MarkFile::beside(self.store.path())
     }
 
-    /// Housekeeping: where it fails, the commit holds all the same and the next one tries again.
+    /// Compacts the journal if worthwhile. If this fails, the commit is still valid and the next one tries
+    /// again.
     fn compact_if_grown(&self, journal: MutexGuard<'s, Journal>) {
         let contents = journal.contents();
         let length = contents.image.end;
@@ -147,8 +153,8 @@ fn append_durably(path: &Path, lines: &[u8], end: u64, durability: Durability) -
     if let Err(source) = file.write_all(lines)
         && !sexton_mutant::is("ignore_write_errors")
     {
-        // Nobody has read half a commit for anything, so it can go at once. Where even that fails, it is
-        // a torn end for the next writer.
+        // No reader uses an incomplete commit, so it can be removed at once. If that fails too, it is a torn
+        // end for the next writer.
         let _ = file.set_len(end);
         return Err(io_error("cannot write", path)(source));
     }
@@ -158,16 +164,21 @@ fn append_durably(path: &Path, lines: &[u8], end: u64, durability: Durability) -
     }
 }
 
-/// Refuses to write to a journal that is damaged or of a newer format.
+/// Returns an error for a journal that is damaged or of a newer format.
 pub(crate) fn require_writable(journal: &Journal) -> Result<(), StoreError> {
     let contents = journal.contents();
     let path = journal.path().to_owned();
     match contents.health {
         Health::Absent | Health::Whole | Health::Torn => Ok(()),
         Health::Damaged => Err(StoreError::Damaged { path, damage: contents.damage.clone() }),
-        Health::Newer => {
-            let found = contents.image.header.format;
-            Err(StoreError::NewerFormat { path, found, supported: crate::format::FORMAT })
-        }
+        Health::Newer => Err(newer_format(journal)),
     }
+}
+
+/// Returns the error for writing a journal of a newer format.
+pub(crate) fn newer_format(journal: &Journal) -> StoreError {
+    let image = &journal.contents().image;
+    let entries = image.index.in_file_order().into_iter();
+    let sessions: Vec<_> = entries.filter_map(|(id, entry)| journal.load_session(id, entry).ok()).collect();
+    StoreError::newer_format(journal.path(), (image.header.format, format::newest()), &sessions)
 }

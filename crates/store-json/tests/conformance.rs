@@ -1,4 +1,4 @@
-//! The store suite on the JSON journal.
+//! The store conformance suite for the JSON journal.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Gives the header a newer format and the checksum that goes with it.
+/// Sets a newer format in the header, with a matching checksum.
 fn make_newer(path: &Path) {
     let text = std::fs::read_to_string(path).expect("the journal can be read");
     let (header, rest) = text.split_once('\n').expect("the journal has a header");

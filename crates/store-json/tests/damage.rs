@@ -1,8 +1,8 @@
-//! A journal cut off and flipped, through files: nothing panics, nothing starts afresh, nothing is lost in
-//! silence, what is outside the damage stays as it was, and a repair or a restore mends it. Every single
-//! byte is tried in memory, in src/every_byte.rs; here some, and both ends of every line.
+//! Truncates and flips journals through files: nothing panics, no journal is reset, no loss goes unreported,
+//! data outside the damage is unchanged, and a repair or a restore fixes it. src/every_byte.rs tries every
+//! byte in memory; these tests try some bytes and both ends of every line.
 
-#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,28 +12,28 @@ use sexton_core::store::Access;
 use sexton_core::{Batch, Session, SessionId, Status};
 
 mod support;
-use support::{Yard, all, insert, moment, open, session};
+use support::{TestEnv, all, insert, moment, open, session};
 
-/// A journal with everything that can be in one: base lines, counters, commits of one line and of several,
-/// replaced and removed records, 50 of them left.
+/// A journal with every kind of line: base lines, counters, commits of one line and of several, replaced and
+/// removed records. 50 records remain.
 struct Specimen {
     bytes: Vec<u8>,
     mark: Vec<u8>,
     backup: Vec<u8>,
     records: BTreeMap<SessionId, Session>,
-    /// Where each line begins, and whose record it decides.
+    /// The start of each line, and the session it is about.
     lines: Vec<(usize, Option<SessionId>)>,
 }
 
 impl Specimen {
     fn new() -> Specimen {
-        let yard = Yard::new();
-        let store = yard.writer();
+        let test_env = TestEnv::new();
+        let store = test_env.writer();
         for n in 0..20 {
             insert(store.as_ref(), &format!("base-{n:02}"));
         }
         block_on(store.commit(Batch::new().count("started", 20))).unwrap();
-        let backup = block_on(store.backup(&yard.file("backups"), moment(1))).unwrap();
+        let backup = block_on(store.backup(&test_env.file("backups"), moment(1))).unwrap();
         block_on(store.restore(&backup.path, moment(2))).unwrap();
         for n in 0..10 {
             let several = (0..3).map(|part| session(&format!("part-{n}-{part}"), Status::Running));
@@ -52,16 +52,16 @@ impl Specimen {
             block_on(store.commit(Batch::new().replace(changed))).unwrap();
         }
         let records = all(store.as_ref()).sessions.into_iter().map(|session| (session.id.clone(), session));
-        let (records, bytes) = (records.collect(), yard.bytes());
+        let (records, bytes) = (records.collect(), test_env.bytes());
         let lines = lines_of(&bytes);
-        let mark = fs::read(yard.mark()).unwrap();
+        let mark = fs::read(test_env.mark()).unwrap();
         let specimen = Specimen { lines, bytes, mark, backup: fs::read(backup.path).unwrap(), records };
         assert_eq!(specimen.records.len(), 50);
         specimen
     }
 
-    /// The record that the line around `position` decides; a line break decides none.
-    fn victim(&self, position: usize) -> Option<&SessionId> {
+    /// Returns the session that the line at `position` is about; `None` for a line break.
+    fn affected_session(&self, position: usize) -> Option<&SessionId> {
         let line = self.lines.partition_point(|(start, _)| *start <= position) - 1;
         self.lines[line].1.as_ref().filter(|_| self.bytes[position] != b'\n')
     }
@@ -72,20 +72,28 @@ impl Specimen {
         bytes
     }
 
-    fn put_into(&self, yard: &Yard, bytes: &[u8]) {
-        fs::write(yard.path(), bytes).unwrap();
-        fs::write(yard.mark(), &self.mark).unwrap();
+    fn put_into(&self, test_env: &TestEnv, bytes: &[u8]) {
+        fs::write(test_env.path(), bytes).unwrap();
+        fs::write(test_env.mark(), &self.mark).unwrap();
     }
 
-    /// Opens what stands in `yard` and holds it to the promise: all is as it was, or something is said; and
-    /// every record but those that `spoiled` names is as it was.
-    fn require_honest(&self, yard: &Yard, what: &str, spoiled: impl Fn(&SessionId) -> bool) -> bool {
-        let store = open(&yard.path(), Access::Read).unwrap_or_else(|error| panic!("{what}: {error}"));
+    /// Opens the journal in `test_env` and asserts that any loss is reported and that every record not in
+    /// `spoiled` is unchanged. Returns whether damage was reported.
+    fn require_damage_reported(
+        &self,
+        test_env: &TestEnv,
+        what: &str,
+        spoiled: impl Fn(&SessionId) -> bool,
+    ) -> bool {
+        let store = open(&test_env.path(), Access::Read).unwrap_or_else(|error| panic!("{what}: {error}"));
         let listing = all(store.as_ref());
         let found: BTreeMap<_, _> =
             listing.sessions.into_iter().map(|session| (session.id.clone(), session)).collect();
         let whole = found == self.records;
-        assert!(whole || listing.damage.iter().any(|damage| !damage.harmless), "{what}: lost in silence");
+        assert!(
+            whole || listing.damage.iter().any(|damage| !damage.harmless),
+            "{what}: the loss is not reported"
+        );
         assert_eq!(listing.damage, store.damage(), "{what}");
         for (id, session) in &self.records {
             assert!(spoiled(id) || found.get(id) == Some(session), "{what}: {id} is outside the damage");
@@ -96,10 +104,11 @@ impl Specimen {
         !listing.damage.is_empty()
     }
 
-    /// Repairs what stands in `yard`, and sees that it keeps what could be read and can be written.
-    fn require_repairable(&self, yard: &Yard, what: &str) {
-        let before = all(yard.reader().as_ref()).sessions;
-        let store = yard.writer();
+    /// Repairs the journal in `test_env` and asserts that the readable records are kept and that it is
+    /// writable.
+    fn require_repairable(&self, test_env: &TestEnv, what: &str) {
+        let before = all(test_env.reader().as_ref()).sessions;
+        let store = test_env.writer();
         let damaged = store.damage().iter().any(|damage| !damage.harmless);
         if damaged {
             let refused = block_on(store.commit(Batch::new().insert(session("new", Status::Running))));
@@ -112,17 +121,17 @@ impl Specimen {
         assert_eq!(report.quarantine.is_some(), damaged, "{what}");
         assert_eq!(all(store.as_ref()).sessions, before, "{what}: the repair lost something");
         insert(store.as_ref(), "new");
-        let reader = yard.reader();
+        let reader = test_env.reader();
         assert_eq!(reader.damage(), [], "{what}");
         assert_eq!(all(reader.as_ref()).sessions.len(), before.len() + 1, "{what}");
         assert_eq!(block_on(store.repair(moment(9))).unwrap().quarantine, None, "{what}: a second repair");
     }
 
-    /// Restores the backup over what stands in `yard`.
-    fn require_restorable(&self, yard: &Yard, what: &str) {
-        let backup = yard.file("backup.jsonl");
+    /// Restores the backup over the journal in `test_env`.
+    fn require_restorable(&self, test_env: &TestEnv, what: &str) {
+        let backup = test_env.file("backup.jsonl");
         fs::write(&backup, &self.backup).unwrap();
-        let store = yard.writer();
+        let store = test_env.writer();
         block_on(store.restore(&backup, moment(9))).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(store.damage(), [], "{what}");
         let found = all(store.as_ref());
@@ -146,59 +155,61 @@ fn lines_of(bytes: &[u8]) -> Vec<(usize, Option<SessionId>)> {
     lines
 }
 
-/// Positions a stride apart, and those around both ends of every line.
+/// Returns positions at every `stride`, and those around both ends of every line.
 fn positions(specimen: &Specimen, stride: usize) -> BTreeSet<usize> {
     let around = specimen.lines.iter().flat_map(|(start, _)| start.saturating_sub(2)..=*start);
     let length = specimen.bytes.len();
     around.chain((0..length).step_by(stride)).chain([length - 1]).filter(|at| *at < length).collect()
 }
 
-/// The records that a cut at `cut` takes with it: those whose last line does not end before it.
+/// Returns whether truncation at `cut` loses the record of `id`: its last line does not end before `cut`.
 fn lost_by_cut(specimen: &Specimen, cut: usize, id: &SessionId) -> bool {
     let last = specimen.lines.iter().rposition(|(_, about)| about.as_ref() == Some(id));
     last.is_none_or(|line| specimen.lines.get(line + 1).map_or(specimen.bytes.len(), |next| next.0) > cut + 1)
 }
 
 #[test]
-fn i6_a_cut_journal_says_so_and_keeps_everything_before_the_cut() {
+fn i6_truncation_is_reported_and_keeps_earlier_records() {
     let specimen = Specimen::new();
-    let yard = Yard::new();
+    let test_env = TestEnv::new();
     for cut in positions(&specimen, 211) {
-        specimen.put_into(&yard, &specimen.bytes[..cut]);
+        specimen.put_into(&test_env, &specimen.bytes[..cut]);
         let what = format!("cut at {cut}");
-        let said = specimen.require_honest(&yard, &what, |id| lost_by_cut(&specimen, cut, id));
-        assert!(said, "{what}: nothing is said");
+        let reported =
+            specimen.require_damage_reported(&test_env, &what, |id| lost_by_cut(&specimen, cut, id));
+        assert!(reported, "{what}: no damage reported");
     }
 }
 
 #[test]
-fn i6_a_flipped_byte_is_noticed_and_costs_its_own_record_at_most() {
+fn i6_a_flipped_byte_is_detected_and_damages_only_its_record() {
     let specimen = Specimen::new();
-    let yard = Yard::new();
+    let test_env = TestEnv::new();
     for position in positions(&specimen, 211) {
-        specimen.put_into(&yard, &specimen.flipped(position));
+        specimen.put_into(&test_env, &specimen.flipped(position));
         let what = format!("byte {position} flipped");
-        let said = specimen.require_honest(&yard, &what, |id| specimen.victim(position) == Some(id));
-        assert!(said, "{what}: nothing is said");
+        let reported = specimen
+            .require_damage_reported(&test_env, &what, |id| specimen.affected_session(position) == Some(id));
+        assert!(reported, "{what}: no damage reported");
     }
 }
 
 #[test]
-fn i6_a_flipped_or_cut_mark_loses_nothing() {
+fn i6_a_flipped_or_truncated_mark_loses_no_record() {
     let specimen = Specimen::new();
-    let yard = Yard::new();
-    // Behind its text the mark is filled up with blanks.
+    let test_env = TestEnv::new();
+    // After its text, the mark is padded with blanks.
     for position in (0..specimen.mark.len()).filter(|at| *at < 64 || at % 16 == 0) {
         let mut mark = specimen.mark.clone();
         mark[position] ^= 0x01;
         for mark in [&mark[..], &specimen.mark[..position]] {
-            specimen.put_into(&yard, &specimen.bytes);
-            fs::write(yard.mark(), mark).unwrap();
-            assert!(!specimen.require_honest(&yard, &format!("mark at {position}"), |_| false));
+            specimen.put_into(&test_env, &specimen.bytes);
+            fs::write(test_env.mark(), mark).unwrap();
+            assert!(!specimen.require_damage_reported(&test_env, &format!("mark at {position}"), |_| false));
         }
         if position % 16 == 0 {
-            insert(yard.writer().as_ref(), "new");
-            assert_eq!(all(yard.reader().as_ref()).sessions.len(), 51);
+            insert(test_env.writer().as_ref(), "new");
+            assert_eq!(all(test_env.reader().as_ref()).sessions.len(), 51);
         }
     }
 }
@@ -211,12 +222,12 @@ fn i6_every_damaged_journal_can_be_repaired_and_restored() {
             (specimen.flipped(position), format!("byte {position} flipped")),
             (specimen.bytes[..position].to_vec(), format!("cut at {position}")),
         ] {
-            let yard = Yard::new();
-            specimen.put_into(&yard, &bytes);
-            specimen.require_repairable(&yard, &what);
-            let yard = Yard::new();
-            specimen.put_into(&yard, &bytes);
-            specimen.require_restorable(&yard, &what);
+            let test_env = TestEnv::new();
+            specimen.put_into(&test_env, &bytes);
+            specimen.require_repairable(&test_env, &what);
+            let test_env = TestEnv::new();
+            specimen.put_into(&test_env, &bytes);
+            specimen.require_restorable(&test_env, &what);
         }
     }
 }

@@ -1,41 +1,40 @@
-//! Backups: every state file that can be read, byte for byte, in one file with a checksum over all of it.
+//! Backups: every readable state file, byte for byte, in one file with a checksum over all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sexton_core::store::{Backup, Restored};
 use sexton_core::{SessionId, StoreError, Time};
-use sexton_durable::{create_private_dir, replace_file};
+use sexton_durable::{LARGE_FILE, create_private_dir, read_regular, replace_file};
 use sha2::{Digest, Sha256};
 
 use crate::NAME;
-use crate::commit::{Known, understand};
+use crate::commit::{Known, interpret};
 use crate::dir::{Content, io_error};
 use crate::intent::Planned;
 use crate::record;
-use crate::repair::{compact, set_damage_aside};
+use crate::repair::{compact, quarantine_damage};
 use crate::store::OmxStore;
 use crate::view::{View, Wanted};
 use crate::write::Written;
 
 /// The version of a backup.
 const FORMAT: u32 = 1;
-/// How often a restore looks again because somebody else changed a file meanwhile.
+/// How often a restore retries because another program changed a file meanwhile.
 const ATTEMPTS: usize = 100;
 
-/// What a backup holds, behind its checksum.
+/// The content of a backup, after its checksum.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     format: u32,
     records: BTreeMap<SessionId, String>,
 }
 
-/// Writes a copy of every loop into `directory`, reads it back, and says where it is.
+/// Writes a copy of every loop into `directory`, reads it back, and returns its path.
 pub(crate) fn backup(store: &OmxStore, directory: &Path, now: Time) -> Result<Backup, StoreError> {
-    create_private_dir(directory).map_err(io_error("cannot make", directory))?;
+    create_private_dir(directory).map_err(io_error("cannot create", directory))?;
     let view = View::load(store.path(), Wanted::All)?;
     let saved = Saved {
         format: FORMAT,
@@ -50,12 +49,12 @@ pub(crate) fn backup(store: &OmxStore, directory: &Path, now: Time) -> Result<Ba
     Ok(Backup { path, records })
 }
 
-/// The loops that can be read, with the text of each.
+/// Returns the readable loops, with the text of each.
 fn texts(view: &View) -> BTreeMap<SessionId, (String, Known)> {
     let mut texts = BTreeMap::new();
     for (id, reading) in &view.records {
         if let (Content::Text(_), Some(text), Ok(Some(known))) =
-            (&reading.content, reading.text(), understand(id, reading))
+            (&reading.content, reading.text(), interpret(id, reading))
         {
             texts.insert(id.clone(), (text, known));
         }
@@ -67,7 +66,7 @@ fn checksum(document: &str) -> String {
     Sha256::digest(document.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first name that is free: two backups may fall into one millisecond.
+/// Returns the first free name: two backups may be made in the same millisecond.
 fn free_name(store: &Path, directory: &Path, now: Time) -> PathBuf {
     let stem = store.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let name = |again: String| directory.join(format!("{stem}-{}{again}.{NAME}", compact(now)));
@@ -83,13 +82,13 @@ fn free_name(store: &Path, directory: &Path, now: Time) -> PathBuf {
 
 fn load(path: &Path) -> Result<Saved, StoreError> {
     let bad = |why: String| StoreError::BadBackup { path: path.to_owned(), why };
-    let bytes = fs::read(path).map_err(|error: io::Error| bad(error.to_string()))?;
+    let bytes = read_regular(path, LARGE_FILE).map_err(|error: io::Error| bad(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| bad("it is not text".to_owned()))?;
     let opening = format!("sexton {NAME} backup ");
     let rest =
-        text.strip_prefix(&opening).ok_or_else(|| bad(format!("it is no backup of an {NAME} store")))?;
+        text.strip_prefix(&opening).ok_or_else(|| bad(format!("it is not a backup of an {NAME} store")))?;
     let whole = rest.split_once('\n').and_then(|(sum, rest)| Some((sum, rest.strip_suffix('\n')?)));
-    let (sum, document) = whole.ok_or_else(|| bad("it is cut off".to_owned()))?;
+    let (sum, document) = whole.ok_or_else(|| bad("it is incomplete".to_owned()))?;
     if sum != checksum(document) {
         return Err(bad("its checksum does not match".to_owned()));
     }
@@ -100,15 +99,15 @@ fn load(path: &Path) -> Result<Saved, StoreError> {
     Ok(saved)
 }
 
-/// Replaces the loops by those of the backup at `path`, except those that are not finished here.
+/// Replaces the loops with those of the backup at `path`. Unfinished loops are kept.
 pub(crate) fn restore(store: &OmxStore, path: &Path, now: Time) -> Result<Restored, StoreError> {
     let saved = load(path)?.records;
     let claim = store.claim()?;
     let mut held = claim.enter()?;
     for _ in 0..ATTEMPTS {
-        held.settle()?;
+        held.complete_intent()?;
         let all = View::load(store.path(), Wanted::All)?;
-        set_damage_aside(&mut held, &all, now)?;
+        quarantine_damage(&mut held, &all, now)?;
         let ids: BTreeSet<SessionId> = all.records.keys().chain(saved.keys()).cloned().collect();
         let view = View::load(store.path(), Wanted::These(&ids))?;
         let present = texts(&view);
@@ -124,15 +123,15 @@ pub(crate) fn restore(store: &OmxStore, path: &Path, now: Time) -> Result<Restor
         let changed: Vec<Planned> = changed.filter(|file| file.before != file.after).collect();
         if held.write(leaving_first(changed), &view)? == Written::Done {
             drop(held);
-            store.look_for_damage()?;
+            store.refresh_damage()?;
             return Ok(Restored { restored, kept });
         }
     }
-    let busy = io::Error::new(io::ErrorKind::TimedOut, "somebody else does not stop changing it");
+    let busy = io::Error::new(io::ErrorKind::TimedOut, "another program keeps changing it");
     Err(io_error("cannot write", store.path())(busy))
 }
 
-/// Whoever gives a loop up goes first, as in every batch.
+/// Puts sessions that give up a loop first, as in every batch.
 fn leaving_first(mut files: Vec<Planned>) -> Vec<Planned> {
     files.sort_by_key(|file| file.after.as_deref().is_some_and(record::is_driving));
     files

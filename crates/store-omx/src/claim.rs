@@ -1,5 +1,6 @@
-//! The right to write: our kernel lock, then theirs. Everything that changes a file takes [`Held`], which
-//! only a claim gives out, so that forgetting it does not compile.
+//! The writer locks: first the kernel lock of Sexton, then the lock file of oh-my-codex. Everything that
+//! changes a file takes [`Held`], which only a claim returns, so that a call without the locks does not
+//! compile.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -14,19 +15,19 @@ use crate::foreign::{self, ForeignLock};
 use crate::sidecar::{self, Meta, Sidecar};
 use crate::witness::Witness;
 
-/// The kernel lock, which is held first. With it no two Sextons wait for their lock at once, and a lock of
-/// ours that is found was left by somebody who cannot come back.
+/// The kernel lock, which is acquired first. With it, no two Sexton processes wait for the lock file at once,
+/// and a lock file of Sexton that is found was left by a process that has exited.
 pub(crate) const KERNEL_LOCK: &str = "lock";
 
-/// How long a commit waits for their lock: longer than their tool lets a dead one stand.
+/// How long a commit waits for the lock file: longer than oh-my-codex tolerates a stale one.
 const COMMIT_WAIT: Duration = Duration::from_secs(15);
 
-/// Both locks, held. Dropping it gives them back.
+/// Both locks, held until it is dropped.
 pub(crate) struct Claim {
     root: PathBuf,
     durability: Durability,
     witness: Witness,
-    /// Theirs goes first when both are given back. `None` for a moment, where it was broken under us.
+    /// The lock file, released first. `None` briefly if another program broke it.
     foreign: Mutex<Option<ForeignLock>>,
     _kernel: FileLock,
 }
@@ -37,14 +38,14 @@ pub(crate) struct Held<'c> {
     foreign: MutexGuard<'c, Option<ForeignLock>>,
     /// The state directory.
     pub(crate) root: Root,
-    /// Ours in it.
+    /// Sexton's directory in it.
     pub(crate) sidecar: Sidecar,
     /// What a write must survive.
     pub(crate) durability: Durability,
 }
 
 impl Claim {
-    /// Takes both locks for a commit: ours for as long as it takes, since whoever has it is at work.
+    /// Acquires both locks for a commit. There is no limit for the kernel lock, since its holder is working.
     pub(crate) fn acquire(root: &Path, durability: Durability) -> Result<Claim, StoreError> {
         sidecar::make_dirs(root)?;
         let path = sidecar::path_of(root, KERNEL_LOCK);
@@ -53,7 +54,7 @@ impl Claim {
             .ok_or_else(|| timeout(COMMIT_WAIT))
     }
 
-    /// Takes both locks, waiting at most `wait` for the two of them; `None` where that is not enough.
+    /// Acquires both locks, waiting at most `wait` in total; `None` on timeout.
     pub(crate) fn acquire_within(
         root: &Path,
         durability: Durability,
@@ -91,9 +92,9 @@ impl Claim {
         }))
     }
 
-    /// The claim, for one piece of work.
+    /// Enters the claim for one operation.
     pub(crate) fn enter(&self) -> Result<Held<'_>, StoreError> {
-        // Nobody leaves anything half done in there: it is a lock, or none.
+        // A panic leaves no inconsistent state: there is a lock, or none.
         let foreign = self.foreign.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let root = require_root(&self.root)?;
         let sidecar = Sidecar::open(&root)?;
@@ -104,8 +105,8 @@ impl Claim {
 }
 
 impl Held<'_> {
-    /// Takes their lock again where somebody broke it meanwhile: we may have been stopped for longer than
-    /// their rule allows.
+    /// Acquires the lock file again if another program broke it meanwhile: this process may have been
+    /// suspended for longer than oh-my-codex tolerates.
     pub(crate) fn secure(&mut self) -> Result<(), StoreError> {
         if self.is_secure() {
             return Ok(());
@@ -117,7 +118,7 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// Whether their lock is still ours.
+    /// Returns whether this process still holds the lock file.
     pub(crate) fn is_secure(&self) -> bool {
         self.foreign.as_ref().is_some_and(|foreign| foreign.is_held(&self.root))
     }

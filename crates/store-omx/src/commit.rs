@@ -1,4 +1,4 @@
-//! A batch, checked against the files and turned into new texts for them.
+//! Checks a batch against the files and turns it into new texts for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,24 +16,24 @@ use crate::words::{STOP_REASON, TRANSFERRED};
 use crate::write::Written;
 use crate::{CAPABILITIES, NAME};
 
-/// How often a commit looks again because somebody else changed one of its files while it was writing.
+/// How often a commit retries because another program changed one of its files meanwhile.
 const ATTEMPTS: usize = 100;
 
-/// The revision of a session that has no loop yet.
+/// The revision of a session without a loop.
 const NO_LOOP: u64 = 0;
 
-/// A state file that was understood.
+/// A state file that was parsed.
 pub(crate) struct Known {
-    /// Its text as it was read; `None` where there is no file.
+    /// The text as read; `None` if there is no file.
     pub(crate) text: Option<String>,
-    /// The same, to be changed.
+    /// The parsed text, to be changed.
     pub(crate) document: Document,
-    /// What it says.
+    /// The session that it represents.
     pub(crate) session: Session,
 }
 
-/// What a reading means: `None` where there is no such session.
-pub(crate) fn understand(id: &SessionId, reading: &Reading) -> Result<Option<Known>, StoreError> {
+/// Interprets a reading; `None` if there is no such session.
+pub(crate) fn interpret(id: &SessionId, reading: &Reading) -> Result<Option<Known>, StoreError> {
     let damaged = |what: String| StoreError::DamagedRecord { id: id.clone(), what };
     match &reading.content {
         Content::Absent(None) => Ok(None),
@@ -49,21 +49,21 @@ pub(crate) fn understand(id: &SessionId, reading: &Reading) -> Result<Option<Kno
 }
 
 impl Known {
-    /// A session whose loop has not begun.
+    /// Returns a session whose loop has not started.
     pub(crate) fn without_loop(id: &SessionId, since: sexton_core::Time) -> Known {
         let session = Session { revision: NO_LOOP, ..record::without_loop(id, since) };
         Known { text: None, document: Document::default(), session }
     }
 }
 
-/// A digest of the text. It has 53 bits: every reader of JSON keeps that many.
+/// Returns a digest of the text with 53 bits, which every JSON reader preserves.
 pub(crate) fn revision_of(bytes: &[u8]) -> u64 {
     let digest = Sha256::digest(bytes);
     let first = digest.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
     (first >> 11).max(1)
 }
 
-/// Commits `batch`. `names` says whether the session of an id exists, though it has no directory yet.
+/// Commits `batch`. `names` returns whether the session of an id exists although it has no directory yet.
 pub(crate) fn commit(
     held: &mut Held<'_>,
     batch: &Batch,
@@ -71,7 +71,7 @@ pub(crate) fn commit(
 ) -> Result<Committed, StoreError> {
     let ids: BTreeSet<SessionId> = batch.changes.iter().map(|change| change.id().clone()).collect();
     for _ in 0..ATTEMPTS {
-        held.settle()?;
+        held.complete_intent()?;
         let view = View::load(&held.root.path, Wanted::These(&ids))?;
         let known = load_known(&view, names)?;
         check(batch, &known)?;
@@ -85,7 +85,7 @@ pub(crate) fn commit(
             }
         }
     }
-    let busy = std::io::Error::new(std::io::ErrorKind::TimedOut, "somebody else does not stop changing it");
+    let busy = std::io::Error::new(std::io::ErrorKind::TimedOut, "another program keeps changing it");
     Err(crate::dir::io_error("cannot write", &held.root.path)(busy))
 }
 
@@ -95,7 +95,7 @@ fn load_known(
 ) -> Result<BTreeMap<SessionId, Known>, StoreError> {
     let mut known = BTreeMap::new();
     for (id, reading) in &view.records {
-        let found = match understand(id, reading)? {
+        let found = match interpret(id, reading)? {
             None if names(id) => Some(Known::without_loop(id, jiff::Timestamp::now().into())),
             found => found,
         };
@@ -111,14 +111,14 @@ fn check(batch: &Batch, known: &BTreeMap<SessionId, Known>) -> Result<(), StoreE
     };
     let standing = |id: &SessionId| {
         let session = known.get(id).map(|known| &known.session);
-        // A session without a loop is there to be given one.
+        // A session without a loop can be given one.
         let session = session.filter(|session| session.loop_state.is_some() || !inserted(id));
         Ok(session.map(|session| Standing { revision: session.revision, status: session.status }))
     };
     batch.check(standing, |_| Ok(None))
 }
 
-/// The files as they are to be, and the revision that each record then has.
+/// Returns the new files, and the resulting revision of each record.
 fn plan(
     batch: &Batch,
     known: &BTreeMap<SessionId, Known>,
@@ -141,12 +141,12 @@ fn plan(
             if drives { driving.push(file) } else { leaving.push(file) }
         }
     }
-    // Whoever gives a loop up goes first: between two files there may be nobody who drives it, never two.
+    // Sessions that give up a loop go first: between two files no session may drive the loop, but never two.
     leaving.append(&mut driving);
     Ok((leaving, revisions))
 }
 
-/// The session whose loop another one of the batch takes over.
+/// Returns the session whose loop another session of the batch takes over.
 fn find_source<'k>(batch: &Batch, known: &'k BTreeMap<SessionId, Known>) -> Option<&'k Known> {
     let gives_up = |session: &Session| {
         let state = session.loop_state.as_ref();
@@ -164,7 +164,7 @@ fn inserted(session: &Session) -> Result<Document, StoreError> {
     Ok(record::insert(session))
 }
 
-/// The text that `after` makes of what is there; `None` where there is nothing and stays nothing.
+/// Returns the new text for `after`; `None` if there was no file and none is needed.
 fn replaced(
     known: Option<&Known>,
     after: &Session,
@@ -185,12 +185,12 @@ fn replaced(
         }
     };
     require_kept(after, &record::fit_change(&changed, before, after, before.created_at))?;
-    // What says the same is left in the layout that it has.
+    // Unchanged content keeps its layout.
     let same = text.is_some() && changed.render() == document.render();
     Ok(if same { text.clone() } else { Some(changed.render()) })
 }
 
-/// Refuses what has no place, a status by its name.
+/// Returns an error for a field that cannot be represented; for a status, the error names it.
 fn require_kept(asked: &Session, fitted: &Fitted) -> Result<(), StoreError> {
     if fitted.lost.iter().any(|field| field == "status") {
         let what = format!("the status `{}` of session {}", asked.status, asked.id);

@@ -1,17 +1,17 @@
-//! How their tool speaks of loops.
+//! The terms of oh-my-codex for loops.
 
 use sexton_core::resume::{Dialect, Words};
 
 use crate::words;
 
-/// Theirs.
+/// The dialect of oh-my-codex.
 pub(crate) static DIALECT: Dialect = Dialect {
     session_variables: &["OMX_SESSION_ID", "CODEX_SESSION_ID", "SESSION_ID"],
     names_current: true,
     stale_variables: &["OMX_RALPH_ACTIVE_STATE_STALE_MS", "OMX_RALPH_RESUME_STALE_MS"],
     owner_key: Some("owner_omx_session_id"),
     pane_time: words::PANE_SET_AT,
-    // No process is recorded here that could be asked.
+    // The files record no process that could be probed.
     spares_the_living: false,
     stamps_changes: false,
     counts_blank_loops: true,

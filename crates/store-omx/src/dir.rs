@@ -1,7 +1,8 @@
-//! Their directory, by descriptors: what a name leads to is decided once, and a symbolic link leads nowhere.
+//! Access to the state directory of oh-my-codex by descriptors: every name is resolved once, and no symbolic
+//! link is followed.
 //!
-//! Architecture invariant: no path is ever made of anything but the directory that the user named, names
-//! that are written in this file, and a [`SessionId`], which is safe in a path.
+//! Architecture invariant: every path consists only of the directory that the user named, names in this file,
+//! and a [`SessionId`], which is safe in a path.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,23 +14,24 @@ use jiff::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 use sexton_core::{SessionId, StoreError, Time};
+use sexton_durable::is_other_user;
 
 use crate::NAME;
 
 /// The directory of the sessions.
 pub(crate) const SESSIONS: &str = "sessions";
-/// The file that holds a loop's state.
+/// The file with a loop's state.
 pub(crate) const STATE_FILE: &str = "ralph-state.json";
-/// The largest file that is taken for a state. Theirs have a few hundred bytes.
+/// The size limit of a state file. Files of oh-my-codex have a few hundred bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 const OPEN_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
-// Not to wait for the other end of a pipe that somebody put there.
+// NONBLOCK: opening a FIFO would wait for a writer.
 const OPEN_FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// What happened, on what.
+/// Wraps an operating system error with the action and the path.
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.to_owned();
     move |source| StoreError::Io { action, path, source }
@@ -38,13 +40,13 @@ pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Err
 /// The state directory, open.
 #[derive(Debug)]
 pub(crate) struct Root {
-    /// Where it is.
+    /// The path.
     pub(crate) path: PathBuf,
     /// Its descriptor.
     pub(crate) fd: OwnedFd,
 }
 
-/// Which file it was, and when it was last changed: differs as soon as anybody wrote to it.
+/// The identity and the last change of a file: differs after every write to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -53,12 +55,12 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
-/// What is at the place of a state file.
+/// What is at the path of a state file.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// Nothing, and whether the session's directory is there.
+    /// No file; the time is that of the session's directory, if it exists.
     Absent(Option<Time>),
-    /// A file, with what it takes to put another in its place.
+    /// A file, with the attributes that its replacement must have.
     Text(FileText),
     /// Something that cannot be read, and why.
     Unreadable(String),
@@ -67,41 +69,47 @@ pub(crate) enum Content {
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct FileText {
-    /// What is in it.
+    /// The content.
     pub(crate) bytes: Vec<u8>,
-    /// When it was written.
+    /// The modification time.
     pub(crate) modified: Time,
     /// Its permissions.
     pub(crate) mode: u32,
-    /// Whose it is, where it is anybody's yet.
+    /// The owner, if the file exists already.
     pub(crate) owner: Option<(u32, u32)>,
 }
 
-/// A state file as it was found, and the stamps that show later whether it still is so.
+/// A state file as it was read, and the stamps that reveal later changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
-    /// What is there.
+    /// The content.
     pub(crate) content: Content,
-    /// Of the session's directory and of the file.
+    /// The stamps of the session's directory and of the file.
     pub(crate) stamps: [Option<Stamp>; 2],
 }
 
 impl Root {
-    /// Opens the directory at `path`; `None` where there is none.
+    /// Opens the directory at `path`; `None` if it does not exist.
     pub(crate) fn find(path: &Path) -> Result<Option<Root>, StoreError> {
-        // The user may name a link: it is what is inside that may not lead out.
+        // The user may name a link, but links inside the directory must not lead out of it.
         match openat(CWD, path, OPEN_DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty()) {
-            Ok(fd) => Ok(Some(Root { path: path.to_owned(), fd })),
+            Ok(fd) => {
+                require_own(&fd, path)?;
+                Ok(Some(Root { path: path.to_owned(), fd }))
+            }
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR) if path.exists() => Err(not_a_store(path, "it is not a directory")),
             Err(error) => Err(io_error("cannot open", path)(error.into())),
         }
     }
 
-    /// A directory inside; `None` where there is none. One that is a link is refused.
+    /// Opens a directory inside; `None` if it does not exist. Returns an error for a link.
     pub(crate) fn find_directory(&self, name: &str) -> Result<Option<OwnedFd>, StoreError> {
         match openat(&self.fd, name, OPEN_DIRECTORY, Mode::empty()) {
-            Ok(fd) => Ok(Some(fd)),
+            Ok(fd) => {
+                require_own(&fd, &self.path.join(name))?;
+                Ok(Some(fd))
+            }
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => {
                 let why = format!("its `{name}` is a link or a file, and links are not followed");
@@ -111,14 +119,14 @@ impl Root {
         }
     }
 
-    /// The ids of the sessions that have a directory. Any other name is passed over.
+    /// Returns the ids of the sessions that have a directory. Other names are skipped.
     pub(crate) fn list_ids(&self, sessions: Option<&OwnedFd>) -> Result<BTreeSet<SessionId>, StoreError> {
         let Some(sessions) = sessions else { return Ok(BTreeSet::new()) };
         let failed = |error: Errno| io_error("cannot list", &self.path.join(SESSIONS))(error.into());
         let mut ids = BTreeSet::new();
         for entry in Dir::read_from(sessions).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // Files among the directories are somebody else's; a link is one record that cannot be read.
+            // Files among the directories belong to other programs; a link is a record that cannot be read.
             let may_be =
                 !matches!(entry.file_type(), FileType::RegularFile | FileType::Fifo | FileType::Socket);
             let id = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
@@ -127,13 +135,22 @@ impl Root {
         Ok(ids)
     }
 
-    /// A file in the directory itself, read whole; `None` where there is none, or it cannot be read.
+    /// Reads a file in the directory itself; `None` if it does not exist or cannot be read.
     pub(crate) fn find_file(&self, name: &str) -> Option<Vec<u8>> {
         match read_file(&self.fd, name) {
             Content::Text(text) => Some(text.bytes),
             Content::Absent(_) | Content::Unreadable(_) => None,
         }
     }
+}
+
+/// Returns an error for a directory of another user, who controls its content.
+fn require_own(fd: &OwnedFd, path: &Path) -> Result<(), StoreError> {
+    let uid = fstat(fd).map_err(|error| io_error("cannot read", path)(error.into()))?.st_uid;
+    if is_other_user(uid) {
+        return Err(StoreError::OtherOwner { path: path.to_owned(), uid });
+    }
+    Ok(())
 }
 
 fn not_a_store(path: &Path, why: &str) -> StoreError {
@@ -148,17 +165,17 @@ impl Reading {
         Reading { content, stamps }
     }
 
-    /// The stamps that the state file of `id` has now.
+    /// Returns the present stamps of the state file of `id`.
     pub(crate) fn stamps(sessions: Option<&OwnedFd>, id: &SessionId) -> [Option<Stamp>; 2] {
         let Some(sessions) = sessions else { return [None, None] };
         let directory = find_stamp(sessions, id.as_str());
-        // Of the directory only which one it is: other files come and go in it.
+        // Only the identity of the directory: other files in it come and go.
         let which = directory.map(|stamp| Stamp { size: 0, modified: (0, 0), changed: (0, 0), ..stamp });
         [which, find_stamp(sessions, &format!("{id}/{STATE_FILE}"))]
     }
 }
 
-/// The stamp of what is called `name` in `directory`, link or not.
+/// Returns the stamp of `name` in `directory`, without following a link.
 pub(crate) fn find_stamp(directory: impl AsFd, name: &str) -> Option<Stamp> {
     statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|found| Stamp {
         inode: found.st_ino,
@@ -190,7 +207,7 @@ fn read_state(sessions: &OwnedFd, id: &SessionId) -> Content {
     }
 }
 
-/// Reads the file called `name`.
+/// Reads the file `name`.
 pub(crate) fn read_file(directory: impl AsFd, name: &str) -> Content {
     let unreadable = |error: io::Error| Content::Unreadable(format!("{name} cannot be read: {error}"));
     let fd = match openat(directory, name, OPEN_FILE, Mode::empty()) {
@@ -207,6 +224,9 @@ pub(crate) fn read_file(directory: impl AsFd, name: &str) -> Content {
     };
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Content::Unreadable(format!("{name} is not a file"));
+    }
+    if is_other_user(found.st_uid) {
+        return Content::Unreadable(format!("{name} belongs to another user (uid {})", found.st_uid));
     }
     let mut bytes = Vec::new();
     match File::from(fd).take(MAX_BYTES + 1).read_to_end(&mut bytes) {
@@ -228,13 +248,13 @@ fn modified(found: &Stat) -> Time {
     Timestamp::new(found.st_mtime, nanoseconds).unwrap_or(Timestamp::UNIX_EPOCH).into()
 }
 
-/// Opens the directory of `id`, making it where it is missing; says whether it was made.
+/// Opens the directory of `id`, creating it if missing; also returns whether it was created.
 pub(crate) fn require_session_dir(sessions: &OwnedFd, id: &SessionId) -> io::Result<(OwnedFd, bool)> {
     let made = make_dir(sessions, id.as_str())?;
     Ok((openat(sessions, id.as_str(), OPEN_DIRECTORY, Mode::empty())?, made))
 }
 
-/// Makes a directory, private to its user; says whether there was none.
+/// Creates a directory that only its user can access; returns whether it did not exist.
 pub(crate) fn make_dir(parent: impl AsFd, name: &str) -> io::Result<bool> {
     match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
         Ok(()) => Ok(true),
@@ -243,7 +263,7 @@ pub(crate) fn make_dir(parent: impl AsFd, name: &str) -> io::Result<bool> {
     }
 }
 
-/// Opens the directory called `name`, which must be there and be no link.
+/// Opens the directory `name`, which must exist and not be a link.
 pub(crate) fn require_dir(parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     Ok(openat(parent, name, OPEN_DIRECTORY, Mode::empty())?)
 }

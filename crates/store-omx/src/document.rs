@@ -1,5 +1,5 @@
-//! A state file as text with members: what is not changed keeps its bytes, its order and its number format,
-//! whether this version knows the member or not.
+//! A state file as text with members: an unchanged member keeps its bytes, its position and its number
+//! format, whether this version knows it or not.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use serde_json::value::RawValue;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Document {
     members: Vec<(String, Box<RawValue>)>,
-    /// Whether the text ended with a line break. Theirs does not; an editor's does.
+    /// Whether the text ended with a line break. Files of oh-my-codex do not; those of an editor do.
     line_break: bool,
 }
 
 impl Document {
-    /// Reads the text of a state file; the error says what is wrong with it.
+    /// Parses the text of a state file; the error describes what is wrong with it.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Document, String> {
         let text = str::from_utf8(bytes).map_err(|error| format!("it is not UTF-8: {error}"))?;
         let mut reader = serde_json::Deserializer::from_str(text);
@@ -27,13 +27,13 @@ impl Document {
         Ok(Document { members, line_break: text.ends_with('\n') })
     }
 
-    /// The members as they were written.
+    /// Returns the members as they were written.
     #[cfg(fuzzing)]
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
         self.members.iter().map(|(key, raw)| (key.as_str(), raw.get()))
     }
 
-    /// The keys, each once, in the order of the text.
+    /// Returns the keys, each once, in the order of the text.
     pub(crate) fn keys(&self) -> Vec<&str> {
         let mut keys: Vec<&str> = Vec::new();
         for (key, _) in &self.members {
@@ -44,32 +44,32 @@ impl Document {
         keys
     }
 
-    /// The value of `key`. Of a key that is there twice the last one counts, as in every JavaScript.
+    /// Returns the value of `key`. The last of duplicate keys counts, as in JavaScript.
     pub(crate) fn find(&self, key: &str) -> Option<Value> {
         let (_, raw) = self.members.iter().rev().find(|(member, _)| member == key)?;
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// Gives `key` a value, in its place where it has one and at the end otherwise.
+    /// Sets `key` to a value, in place if it exists and at the end otherwise.
     ///
     /// # Panics
-    /// Never: every value has a JSON form.
+    /// Never: every value can be serialized.
     pub(crate) fn set(&mut self, key: &str, value: &Value) {
-        let pretty = serde_json::to_string_pretty(value).expect("every value has a JSON form");
+        let pretty = serde_json::to_string_pretty(value).expect("every value can be serialized");
         // A line break inside a string is escaped, so every one of these is layout.
-        let raw = RawValue::from_string(pretty.replace('\n', "\n  ")).expect("it was just written as JSON");
+        let raw = RawValue::from_string(pretty.replace('\n', "\n  ")).expect("it was just serialized");
         match self.members.iter_mut().rev().find(|(member, _)| member == key) {
             Some((_, place)) => *place = raw,
             None => self.members.push((key.to_owned(), raw)),
         }
     }
 
-    /// Takes `key` out.
+    /// Removes `key`.
     pub(crate) fn remove(&mut self, key: &str) {
         self.members.retain(|(member, _)| member != key);
     }
 
-    /// The text, laid out as their tool does: one member a line, two blanks before it.
+    /// Formats the text in the layout of oh-my-codex: one member per line, indented by two blanks.
     pub(crate) fn render(&self) -> String {
         let end = if self.line_break { "\n" } else { "" };
         if self.members.is_empty() {
@@ -82,7 +82,7 @@ impl Document {
     }
 }
 
-/// Reads the members in order, and no further into them than to their end.
+/// Reads the members in order, without parsing their values further than necessary.
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
@@ -95,7 +95,8 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some((key, raw)) = map.next_entry::<String, Box<RawValue>>()? {
-            // What cannot be read now could not be shown later: half a surrogate pair, a number beyond all.
+            // A value that cannot be parsed now could not be returned later: half a surrogate pair, or a
+            // number out of range.
             serde_json::from_str::<Value>(raw.get()).map_err(|error| {
                 A::Error::custom(format!("the value of `{}`: {error}", key.escape_debug()))
             })?;
@@ -114,7 +115,7 @@ mod tests {
     const TEXT: &str = "{\n  \"z\": 1.50,\n  \"a\": {\n    \"deep\": [1e2, \"\\u00e4\"]\n  },\n  \"big\": 18446744073709551615\n}";
 
     #[test]
-    fn what_is_not_changed_keeps_its_bytes() {
+    fn unchanged_members_keep_their_bytes() {
         let mut document = Document::parse(TEXT.as_bytes()).unwrap();
         assert_eq!(document.render(), TEXT);
         document.set("z", &json!(2));
@@ -128,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_break_at_the_end_stays_and_none_is_added() {
+    fn a_final_line_break_is_kept_and_none_is_added() {
         for text in ["{}", "{}\n", "{\n  \"a\": null\n}\n"] {
             assert_eq!(Document::parse(text.as_bytes()).unwrap().render(), text);
         }
     }
 
     #[test]
-    fn of_two_members_of_one_name_the_last_counts() {
+    fn the_last_of_duplicate_members_counts() {
         let mut document = Document::parse(br#"{"a": 1, "b": 2, "a": 3}"#).unwrap();
         assert_eq!(document.find("a"), Some(json!(3)));
         assert_eq!(document.keys(), ["a", "b"]);
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused_with_a_reason() {
+    fn text_that_is_not_an_object_is_rejected_with_a_reason() {
         for text in ["", "null", "[1]", "{\"a\": 1", "{\"a\": 1} x", "{\"a\": \"\\ud800\"}", "\u{feff}{}"] {
             let error = Document::parse(text.as_bytes()).unwrap_err();
             assert!(error.starts_with("it is not a JSON object: "), "{text}: {error}");

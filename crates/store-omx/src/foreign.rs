@@ -1,8 +1,9 @@
-//! Their lock: a directory that is made by whoever takes it, with a file `owner` in it.
+//! The lock of oh-my-codex: a directory that its holder creates, with a file `owner` in it.
 //!
-//! Theirs is judged by its age: after ten seconds anybody may break it. Ours names its process, and is broken
-//! only where that is proved gone. We cannot keep them from breaking ours by their rule, while we are
-//! stopped; so whoever writes makes sure, at the last moment, that it still has it.
+//! oh-my-codex judges a lock by its age: after ten seconds any process may break it. A lock of Sexton names
+//! its process and is broken only if that process is proved to be gone. While Sexton is suspended,
+//! oh-my-codex may break its lock; so a writer checks immediately before writing that it still holds the
+//! lock.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,25 +22,25 @@ use crate::dir::{Content, Root, read_file, require_dir};
 use crate::sidecar::{Sidecar, TEMPORARY, path_of};
 use crate::witness::{Owner, Witness};
 
-/// The lock.
+/// The lock directory.
 pub(crate) const NAME: &str = ".lock.ralph-session-resume";
 /// The file in it.
 const OWNER: &str = "owner";
-/// How often it is tried.
+/// The interval between attempts.
 const RETRY: Duration = Duration::from_millis(25);
-/// The age at which their tool takes a lock for a dead one's.
+/// The age at which oh-my-codex considers a lock stale.
 pub(crate) const STALE: Duration = Duration::from_secs(10);
 
-/// Their lock, held.
+/// The lock, held.
 #[derive(Debug)]
 pub(crate) struct ForeignLock {
     root: PathBuf,
     owner: Owner,
 }
 
-/// A lock that somebody else holds.
+/// A lock that another process holds.
 struct Found {
-    /// Which directory it is.
+    /// The inode of the directory.
     inode: u64,
     holder: Holder,
 }
@@ -50,7 +51,7 @@ enum Holder {
 }
 
 impl ForeignLock {
-    /// Takes the lock, trying until `deadline`; `None` where somebody else still has it then.
+    /// Acquires the lock, trying until `deadline`; `None` if another process still holds it then.
     pub(crate) fn acquire(
         root: &Root,
         sidecar: &Sidecar,
@@ -62,7 +63,7 @@ impl ForeignLock {
             let taken = match find(&root.fd)? {
                 None => !make(root, sidecar, &owner)?,
                 Some(found) if found.may_be_broken(witness) => {
-                    take_away(root, sidecar, found.inode)?;
+                    remove_lock(root, sidecar, found.inode)?;
                     !make(root, sidecar, &owner)?
                 }
                 Some(_) => true,
@@ -78,7 +79,7 @@ impl ForeignLock {
         }
     }
 
-    /// Whether nobody has broken it.
+    /// Returns whether the lock was not broken.
     pub(crate) fn is_held(&self, root: &Root) -> bool {
         self.find_own(root).is_some()
     }
@@ -92,7 +93,7 @@ impl ForeignLock {
         let Ok(Some(root)) = Root::find(&self.root) else { return Ok(()) };
         let Ok(sidecar) = Sidecar::open(&root) else { return Ok(()) };
         match self.find_own(&root) {
-            Some(inode) => take_away(&root, &sidecar, inode),
+            Some(inode) => remove_lock(&root, &sidecar, inode),
             None => Ok(()),
         }
     }
@@ -100,7 +101,7 @@ impl ForeignLock {
 
 impl Drop for ForeignLock {
     fn drop(&mut self) {
-        // What cannot be given back is broken by the next one, once we are gone.
+        // A lock that cannot be released is broken by the next process once this one has exited.
         let _ = self.release();
     }
 }
@@ -114,8 +115,8 @@ impl Found {
     }
 }
 
-/// Makes the lock with its owner inside, at once: a lock without an owner would be nobody's for as long as
-/// their rule says. Says whether it was free.
+/// Creates the lock together with its owner, atomically: a lock without an owner would block others until it
+/// is stale. Returns whether it was free.
 fn make(root: &Root, sidecar: &Sidecar, owner: &Owner) -> io::Result<bool> {
     let name = temporary_name("lock");
     mkdirat(&sidecar.temporary, name.as_str(), Mode::RWXU)?;
@@ -124,7 +125,7 @@ fn make(root: &Root, sidecar: &Sidecar, owner: &Owner) -> io::Result<bool> {
     match renameat_with(&sidecar.temporary, name.as_str(), &root.fd, NAME, RenameFlags::NOREPLACE) {
         Ok(()) => return Ok(true),
         Err(Errno::EXIST) => {}
-        // A file system that cannot do that: the owner follows a moment later, as theirs does.
+        // The file system does not support this: the owner is written afterwards, as oh-my-codex does.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             discard(root, &name);
             return make_in_two_steps(root, owner);
@@ -154,7 +155,7 @@ fn write_owner(lock: &OwnedFd, owner: &Owner) -> io::Result<()> {
     fs::File::from(file).write_all(&serde_json::to_vec(owner)?)
 }
 
-/// Who has the lock; `None` where it is free.
+/// Returns the holder of the lock; `None` if it is free.
 fn find(root: &OwnedFd) -> io::Result<Option<Found>> {
     let lock = match require_dir(root, NAME) {
         Ok(lock) => lock,
@@ -174,9 +175,9 @@ fn find(root: &OwnedFd) -> io::Result<Option<Found>> {
     Ok(Some(Found { inode: found.st_ino, holder: holder.unwrap_or(Holder::Them { since }) }))
 }
 
-/// Takes the lock away that has `inode`: renamed first, so that it is free at once and never without its
-/// owner. Where it proves to be another one by then, it is put back.
-fn take_away(root: &Root, sidecar: &Sidecar, inode: u64) -> io::Result<()> {
+/// Removes the lock with `inode`: it is renamed first, so that it is free at once and never without its
+/// owner. If it is another lock by then, it is put back.
+fn remove_lock(root: &Root, sidecar: &Sidecar, inode: u64) -> io::Result<()> {
     let name = temporary_name("gone");
     match renameat(&root.fd, NAME, &sidecar.temporary, name.as_str()) {
         Ok(()) => {}
@@ -194,11 +195,11 @@ fn take_away(root: &Root, sidecar: &Sidecar, inode: u64) -> io::Result<()> {
 }
 
 fn discard(root: &Root, name: &str) {
-    // What stays is swept away with the other temporary files.
+    // Leftovers are removed with the other temporary files.
     let _ = fs::remove_dir_all(path_of(&root.path, TEMPORARY).join(Path::new(name)));
 }
 
-/// A name that no other process and no other thread of this one uses.
+/// Returns a name that no other process and no other thread of this process uses.
 pub(crate) fn temporary_name(kind: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{kind}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))

@@ -1,9 +1,9 @@
-//! A batch of several files under way. The intent is written first, durably: from then on the batch counts,
-//! though none of its files has changed yet. Readers look through it, and whoever opens the store for writing
-//! next brings it to its end.
+//! A batch of several files in progress. The intent is written first, durably: from then on the batch counts,
+//! although none of its files has changed yet. Readers apply it, and the next process that opens the store
+//! for writing completes it.
 //!
-//! What to do with an intent that is found is a pure function of the intent and of the files, so that a
-//! reader and the writer that completes it always agree.
+//! What remains to be done for an intent is a pure function of the intent and the files, so that a reader and
+//! the writer that completes it always agree.
 
 use serde::{Deserialize, Serialize};
 use sexton_core::SessionId;
@@ -11,7 +11,7 @@ use sexton_core::SessionId;
 /// The version of an intent.
 const FORMAT: u32 = 1;
 
-/// What a batch is about to do.
+/// The changes of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Intent {
     format: u32,
@@ -19,54 +19,54 @@ pub(crate) struct Intent {
     pub(crate) files: Vec<Planned>,
 }
 
-/// One file of a batch, before and after; `None` where it is not there.
+/// One file of a batch, before and after; `None` if it does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Planned {
-    /// Whose state it is.
+    /// The session of the state file.
     pub(crate) session: SessionId,
-    /// What it held when the batch was checked.
+    /// The content when the batch was checked.
     pub(crate) before: Option<String>,
-    /// What it is to hold.
+    /// The new content.
     pub(crate) after: Option<String>,
 }
 
-/// What is left to be done about one file.
+/// What remains to be done for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Nothing: it is somebody else's by now, or it is as it should be.
+    /// Nothing: another program changed it, or it is already complete.
     Nothing,
-    /// It is to hold this; `None` where it is to be gone.
+    /// Write this content; `None` to delete the file.
     Put(Option<String>),
 }
 
-/// Where a file stands on its way.
+/// The state of a file in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Before,
     After,
-    /// Somebody who knows nothing of the intent changed it.
+    /// Another program changed it without knowing the intent.
     Elsewhere,
 }
 
 impl Intent {
-    /// The intent to change `files`, in this order.
+    /// Returns the intent to change `files`, in this order.
     pub(crate) fn new(files: Vec<Planned>) -> Intent {
         Intent { format: FORMAT, files }
     }
 
-    /// The intent as it is written: a checksum, and the document.
+    /// Encodes the intent: a checksum, and the document.
     ///
     /// # Panics
-    /// Never: an intent has a JSON form.
+    /// Never: an intent can be serialized.
     pub(crate) fn encode(&self) -> String {
-        let document = serde_json::to_string(self).expect("an intent has a JSON form");
+        let document = serde_json::to_string(self).expect("an intent can be serialized");
         format!("{:08x} {document}\n", crc32fast::hash(document.as_bytes()))
     }
 
-    /// Reads an intent; the error says what is wrong with it.
+    /// Decodes an intent; the error describes what is wrong with it.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Intent, String> {
         let line =
-            str::from_utf8(bytes).ok().and_then(|text| text.strip_suffix('\n')).ok_or("it is cut off")?;
+            str::from_utf8(bytes).ok().and_then(|text| text.strip_suffix('\n')).ok_or("it is incomplete")?;
         let (sum, document) = line.split_once(' ').ok_or("it has no checksum")?;
         if u32::from_str_radix(sum, 16).ok() != Some(crc32fast::hash(document.as_bytes())) {
             return Err("its checksum does not match".to_owned());
@@ -79,11 +79,11 @@ impl Intent {
         })
     }
 
-    /// What is left to be done, given what each file holds now.
+    /// Returns what remains to be done, given the present content of each file.
     ///
-    /// Both or neither: it is completed, wherever it stands. Only where somebody else has changed one of the
-    /// files meanwhile, theirs stays: a batch of which nothing had happened by then is dropped, one that had
-    /// not come to their file is taken back, and one that had already passed it is completed.
+    /// All or nothing: the batch is completed from any state. Only if another program changed one of the
+    /// files meanwhile, its version stays: a batch that had changed nothing is dropped, one that had not yet
+    /// reached that file is undone, and one that had already passed it is completed.
     pub(crate) fn due(&self, mut holds: impl FnMut(&SessionId) -> Option<String>) -> Vec<(SessionId, Due)> {
         let places: Vec<Place> = self
             .files
@@ -127,8 +127,8 @@ mod tests {
         Intent::new(vec![planned("old", Some("active"), Some("over")), planned("new", None, Some("active"))])
     }
 
-    /// What the two files hold once the intent was dealt with.
-    fn settled(old: Option<&str>, new: Option<&str>) -> [Option<String>; 2] {
+    /// Returns the content of the two files after the intent was processed.
+    fn completed(old: Option<&str>, new: Option<&str>) -> [Option<String>; 2] {
         let now = BTreeMap::from([(id("old"), old.map(str::to_owned)), (id("new"), new.map(str::to_owned))]);
         let due: BTreeMap<_, _> = transfer().due(|id| now[id].clone()).into_iter().collect();
         ["old", "new"].map(|name| match &due[&id(name)] {
@@ -138,29 +138,30 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_completed_wherever_it_stands() {
+    fn a_batch_is_completed_from_any_state() {
         let whole = [Some("over".to_owned()), Some("active".to_owned())];
-        assert_eq!(settled(Some("active"), None), whole);
-        assert_eq!(settled(Some("over"), None), whole);
-        assert_eq!(settled(Some("over"), Some("active")), whole);
-        assert_eq!(settled(Some("active"), Some("active")), whole);
+        assert_eq!(completed(Some("active"), None), whole);
+        assert_eq!(completed(Some("over"), None), whole);
+        assert_eq!(completed(Some("over"), Some("active")), whole);
+        assert_eq!(completed(Some("active"), Some("active")), whole);
     }
 
     #[test]
-    fn what_somebody_else_changed_meanwhile_stays_and_the_rest_goes_with_it() {
+    fn changes_by_another_program_are_kept_and_decide_the_batch() {
         let some = |text: &str| Some(text.to_owned());
-        // Nothing of it had happened: it never will.
-        assert_eq!(settled(Some("theirs"), None), [some("theirs"), None]);
-        assert_eq!(settled(Some("active"), Some("theirs")), [some("active"), some("theirs")]);
-        // It had not come to their file: it is taken back.
-        assert_eq!(settled(Some("over"), Some("theirs")), [some("active"), some("theirs")]);
-        // It had passed it: the loop went on in its new place, or its old one was touched once more.
-        assert_eq!(settled(Some("theirs"), Some("active")), [some("theirs"), some("active")]);
-        assert_eq!(settled(Some("theirs"), Some("theirs")), [some("theirs"), some("theirs")]);
+        // The batch had changed nothing: it is dropped.
+        assert_eq!(completed(Some("theirs"), None), [some("theirs"), None]);
+        assert_eq!(completed(Some("active"), Some("theirs")), [some("active"), some("theirs")]);
+        // The batch had not reached their file: it is undone.
+        assert_eq!(completed(Some("over"), Some("theirs")), [some("active"), some("theirs")]);
+        // The batch had passed it: the loop continued in its new session, or its old file was changed once
+        // more.
+        assert_eq!(completed(Some("theirs"), Some("active")), [some("theirs"), some("active")]);
+        assert_eq!(completed(Some("theirs"), Some("theirs")), [some("theirs"), some("theirs")]);
     }
 
     #[test]
-    fn an_intent_reads_back_and_one_with_any_flipped_or_missing_byte_does_not() {
+    fn an_intent_round_trips_and_any_damage_is_detected() {
         let whole = transfer().encode().into_bytes();
         assert_eq!(Intent::decode(&whole).unwrap(), transfer());
         for at in 0..whole.len() {

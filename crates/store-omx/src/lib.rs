@@ -1,22 +1,22 @@
-//! A store in the state directory of oh-my-codex, in place: what is there the day Sexton is installed can be
-//! listed, shown and resumed, and their tool reads everything afterwards.
+//! A store in the state directory of oh-my-codex, in place: existing loops can be listed, shown and resumed
+//! as soon as Sexton is installed, and oh-my-codex can read everything afterwards.
 //!
-//! # What a record is
-//! `sessions/<id>/ralph-state.json` is the loop of the session `<id>`. A session that has a directory and no
-//! such file is a record without a loop: it is loaded, not listed, and replacing it makes its loop. What each
-//! member of the file is in a record says `words`; every other member is in `loop.extra`, and a member that
-//! is not changed keeps its bytes. The status follows from what the file says, in `words::status_of`.
+//! # Records
+//! `sessions/<id>/ralph-state.json` is the loop of the session `<id>`. A session with a directory but without
+//! this file is a record without a loop: it can be loaded, is not listed, and replacing it creates its loop.
+//! `words` maps the members of the file to fields of a record; every other member is in `loop.extra`, and an
+//! unchanged member keeps its bytes. `words::status_of` derives the status from the file.
 //!
-//! # What damage means
-//! Each session has a file of its own; one that cannot be parsed concerns nobody else. So it is reported,
-//! not touched by a byte, and no batch that is about it is written; every other session can be written as
-//! before. Only what is in `.sexton/` and of a newer format makes the whole store one that is only read.
+//! # Damage
+//! Each session has its own file; one that cannot be parsed does not affect the others. It is reported and
+//! left unchanged, and a batch that contains it is rejected; every other session can be written as before.
+//! Only a newer format in `.sexton/` makes the whole store read-only.
 //!
-//! # What a write is
-//! A kernel lock of ours, then their lock directory; then the file is replaced at once, and several behind an
-//! intent (`intent`). A revision is a digest of the text.
+//! # Writes
+//! A writer takes Sexton's kernel lock, then the lock directory of oh-my-codex; then it replaces the file
+//! atomically, or several files after writing an intent (`intent`). A revision is a digest of the text.
 //!
-//! Architecture invariant: nothing outside `sessions/*/ralph-state.json`, their lock and `.sexton/` is ever
+//! Architecture invariant: nothing outside `sessions/*/ralph-state.json`, the lock and `.sexton/` is ever
 //! written, and no symbolic link is followed.
 
 mod backup;
@@ -43,10 +43,10 @@ use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};
 use sexton_core::store::{Capabilities, Fields, Reach, Revisions};
 use sexton_core::{Store, StoreError};
 
-/// The scheme of the store's URLs.
+/// The URL scheme of the store.
 const NAME: &str = "omx";
 
-/// What a state file can say.
+/// What a state file can represent.
 pub const CAPABILITIES: Capabilities = Capabilities {
     fields: Fields::Only(&[
         "schema",

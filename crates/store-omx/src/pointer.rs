@@ -1,5 +1,4 @@
-//! `session.json`: the session that their tool calls the current one, where the process that wrote it is
-//! still the one that runs.
+//! `session.json`: the current session of oh-my-codex, if the process that wrote it is still running.
 
 use serde_json::{Map, Value};
 use sexton_core::SessionId;
@@ -10,8 +9,8 @@ use crate::witness::Witness;
 /// The file.
 const NAME: &str = "session.json";
 
-/// The session that the file names; `None` where it names none, or another process than the one that runs
-/// under its number now. A file without a process is taken at its word.
+/// Returns the session that the file names; `None` if it names none, or if the process with its pid is not
+/// the recorded one. A file without a process is accepted as it is.
 pub(crate) fn find_current(root: &Root) -> Option<SessionId> {
     let fields: Map<String, Value> = serde_json::from_slice(&root.find_file(NAME)?).ok()?;
     let id = fields.get("session_id")?.as_str()?.trim().parse().ok()?;

@@ -1,8 +1,8 @@
-//! A state file as a record, and a record as changes of a state file.
+//! Conversion of a state file to a record, and of a record to changes of a state file.
 //!
-//! Architecture invariant: a member of the file is written only where the record says something else than
-//! the file did when it was read. A time keeps its offset, a number its digits, and a member that is of the
-//! wrong type for its field stays as it is, unseen.
+//! Architecture invariant: a member of the file is written only if the record differs from what the file
+//! contained when it was read. A time keeps its offset, a number its digits, and a member with the wrong type
+//! for its field stays unchanged and is ignored.
 
 use serde_json::{Map, Value};
 use sexton_core::session::{Agent, LoopState};
@@ -12,13 +12,13 @@ use sexton_core::{Host, Session, SessionId, Status, Time};
 use crate::document::Document;
 use crate::words::{
     ACTIVE, AGENT_SESSION, AGENT_THREAD, COMPLETED_AT, ITERATION, LAST_TURN_AT, MAX_ITERATIONS, PANE,
-    PANE_SET_AT, PHASE, STARTED_AT, UPDATED_AT, find_text, is_extra, say_status, status_of,
+    PANE_SET_AT, PHASE, STARTED_AT, UPDATED_AT, find_text, is_extra, status_of, write_status,
 };
 
-/// The only agent that drives their loops.
+/// The only agent that drives loops of oh-my-codex.
 const AGENT: &str = "codex";
 
-/// The record of the state file `document`, last written at `modified`.
+/// Decodes the record of the state file `document`, last written at `modified`.
 pub(crate) fn decode(id: &SessionId, document: &Document, modified: Time) -> Session {
     let number = |key| document.find(key).and_then(|value| value.as_u64());
     let mut state = LoopState {
@@ -50,7 +50,7 @@ pub(crate) fn decode(id: &SessionId, document: &Document, modified: Time) -> Ses
     session
 }
 
-/// The record of a session that has no loop yet.
+/// Returns the record of a session without a loop.
 pub(crate) fn without_loop(id: &SessionId, since: Time) -> Session {
     Session::new(id.clone(), Host::unnamed(), since)
 }
@@ -73,35 +73,35 @@ fn find_time(document: &Document, key: &str) -> Option<Time> {
 pub(crate) fn insert(session: &Session) -> Document {
     let mut document = Document::default();
     change_loop(&mut document, None, session);
-    say_status(&mut document, session.status);
+    write_status(&mut document, session.status);
     if let Some(finished_at) = session.finished_at {
-        say_time(&mut document, COMPLETED_AT, finished_at);
+        write_time(&mut document, COMPLETED_AT, finished_at);
     }
-    // Their tool says when a loop began, and here the newest session is listed first.
+    // oh-my-codex records when a loop started, and listings here sort by it.
     if find_time(&document, STARTED_AT).is_none() {
-        say_time(&mut document, STARTED_AT, session.created_at);
+        write_time(&mut document, STARTED_AT, session.created_at);
     }
     document
 }
 
-/// Writes into `document` what `after` says and `before`, the record that was read of it, did not.
+/// Writes into `document` the differences between `after` and `before`, the record that was read from it.
 ///
-/// Status and times follow from what the loop says; where only the loop was changed, they are not written.
+/// Status and times follow from the loop; if only the loop was changed, they are not written.
 pub(crate) fn change(document: &mut Document, before: &Session, after: &Session) {
     change_loop(document, before.loop_state.as_ref().map(|_| before), after);
     if after.status != before.status {
-        say_status(document, after.status);
+        write_status(document, after.status);
     }
     if let Some(finished_at) = after.finished_at.filter(|_| after.finished_at != before.finished_at) {
-        say_time(document, COMPLETED_AT, finished_at);
+        write_time(document, COMPLETED_AT, finished_at);
     }
     if let Some(started_at) = after.started_at.filter(|_| after.started_at != before.started_at) {
-        say_time(document, STARTED_AT, started_at);
+        write_time(document, STARTED_AT, started_at);
     }
 }
 
-/// A new state file for `after`, whose loop is that of `source`: a copy of the source's `document` in which
-/// is written what differs, so that whatever else they keep goes along as it is.
+/// Creates a new state file for `after`, whose loop is that of `source`: a copy of the source's `document`
+/// with the differences, so that all other members are kept.
 pub(crate) fn carry_over(document: &Document, source: &Session, after: &Session) -> Document {
     let Session { status, started_at, finished_at, .. } = after.clone();
     let source = Session { status, started_at, finished_at, ..source.clone() };
@@ -110,7 +110,7 @@ pub(crate) fn carry_over(document: &Document, source: &Session, after: &Session)
     document
 }
 
-fn say_time(document: &mut Document, key: &str, time: Time) {
+fn write_time(document: &mut Document, key: &str, time: Time) {
     if find_time(document, key) != Some(time) {
         document.set(key, &time.to_string().into());
     }
@@ -146,19 +146,19 @@ fn change_loop(document: &mut Document, before: Option<&Session>, after: &Sessio
     }
 }
 
-/// What becomes of a new record in a file of its own, and what of it has no place there.
+/// Returns what a new record becomes in a file of its own, and the fields that cannot be represented.
 pub(crate) fn fit_new(session: &Session) -> Fitted {
     let document = insert(session);
     Fitted::compare(session, decode(&session.id, &document, session.created_at))
 }
 
-/// What becomes of a change from `before` to `after`. What follows from the loop is no loss where the caller
-/// left it as it was.
+/// Returns the result of a change from `before` to `after`. Values that follow from the loop are not lost if
+/// the caller did not change them.
 pub(crate) fn fit_change(document: &Document, before: &Session, after: &Session, modified: Time) -> Fitted {
     let kept = decode(&after.id, document, modified);
     let mut asked = after.clone();
     follow(&mut asked.status, &before.status, &kept.status);
-    // Without a word of theirs it is when the file was written, which a write is about to change.
+    // If the file does not record it, this is the modification time, which a write is about to change.
     asked.created_at = kept.created_at;
     follow(&mut asked.started_at, &before.started_at, &kept.started_at);
     follow(&mut asked.finished_at, &before.finished_at, &kept.finished_at);
@@ -171,7 +171,7 @@ fn follow<T: Clone + PartialEq>(asked: &mut T, before: &T, kept: &T) {
     }
 }
 
-/// Whether the session that a state file speaks of drives its loop.
+/// Returns whether the session of a state file drives its loop.
 pub(crate) fn is_driving(text: &str) -> bool {
     Document::parse(text.as_bytes()).is_ok_and(|document| status_of(&document) == Status::Running)
 }

@@ -1,5 +1,5 @@
-//! What Sexton keeps for itself beside their files, all of it in `.sexton/`: its lock, its identifier, the
-//! intent of a batch under way, and room for temporary files. Their tool never looks there.
+//! Sexton's own files beside those of oh-my-codex, all in `.sexton/`: its lock, its identifier, the intent of
+//! a batch in progress, and temporary files. oh-my-codex never reads them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,20 +20,20 @@ use sexton_durable::random_uuid;
 pub(crate) const NAME: &str = ".sexton";
 /// The file with the store's identifier.
 const META: &str = "store.json";
-/// The file of a batch under way.
+/// The file of a batch in progress.
 pub(crate) const INTENT: &str = "intent.json";
-/// Temporary files, which nobody has a use for once the kernel lock is free.
+/// Temporary files, which are unused when the kernel lock is free.
 pub(crate) const TEMPORARY: &str = "tmp";
-/// What a repair set aside.
+/// Files that a repair moved there.
 pub(crate) const QUARANTINE: &str = "quarantine";
 
-/// The version of what is in here.
+/// The version of this directory's content.
 pub(crate) const FORMAT: u64 = 1;
 
-/// Which store this is.
+/// The identity of the store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Meta {
-    /// The version of what is in here.
+    /// The version of this directory's content.
     pub(crate) format: u64,
     /// The store's identifier; a newer format may not have one.
     #[serde(default)]
@@ -41,7 +41,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// What the store says of itself; `None` where Sexton never wrote to it.
+    /// Loads the identity of the store; `None` if Sexton never wrote to it.
     pub(crate) fn find(root: &Root) -> Result<Option<Meta>, StoreError> {
         let Some(sidecar) = root.find_directory(NAME)? else { return Ok(None) };
         let path = path_of(&root.path, META);
@@ -54,7 +54,7 @@ impl Meta {
         }
     }
 
-    /// Gives the store an identifier, where it has none. Needs no lock: of two that try, one finds the
+    /// Creates an identifier if the store has none. Needs no lock: of two concurrent attempts, one finds the
     /// other's.
     pub(crate) fn make(root: &Path) -> Result<(), StoreError> {
         make_dirs(root)?;
@@ -64,7 +64,7 @@ impl Meta {
         let text = format!("{}\n", json!(Meta { format: FORMAT, store: Some(name) }));
         let make = || {
             replace_file(&temporary, |file| file.write_all(text.as_bytes()))?;
-            // A link fails where the name is taken; a rename would replace another's identifier.
+            // A link fails if the name exists; a rename would replace another identifier.
             let linked = fs::hard_link(&temporary, &path).and_then(|()| sync_parent(&path));
             fs::remove_file(&temporary)?;
             match linked {
@@ -75,19 +75,15 @@ impl Meta {
         make().map_err(io_error("cannot write", &path))
     }
 
-    /// Refuses to write where a newer version has its own idea of what is in here.
+    /// Returns an error for a newer format.
     pub(crate) fn require_known(&self, root: &Path) -> Result<(), StoreError> {
         if self.format > FORMAT {
-            return Err(StoreError::NewerFormat {
-                path: root.to_owned(),
-                found: self.format,
-                supported: FORMAT,
-            });
+            return Err(StoreError::newer_format(root, (self.format, FORMAT), []));
         }
         Ok(())
     }
 
-    /// What is to be said about a newer format.
+    /// Returns the finding for a newer format.
     pub(crate) fn find_damage(&self) -> Option<Damage> {
         (self.format > FORMAT).then(|| Damage {
             place: format!("{NAME}/{META}"),
@@ -100,15 +96,15 @@ impl Meta {
     }
 }
 
-/// The path of something in the sidecar, for messages and for what takes paths.
+/// Returns the path of a file in the sidecar, for messages and functions that take paths.
 pub(crate) fn path_of(root: &Path, name: &str) -> PathBuf {
     root.join(NAME).join(name)
 }
 
-/// Makes the directory.
+/// Creates the directory.
 pub(crate) fn make_dirs(root: &Path) -> Result<(), StoreError> {
     let path = root.join(NAME);
-    create_private_dir(&path).map_err(io_error("cannot make", &path))
+    create_private_dir(&path).map_err(io_error("cannot create", &path))
 }
 
 /// The sidecar's two directories, open.
@@ -116,12 +112,12 @@ pub(crate) fn make_dirs(root: &Path) -> Result<(), StoreError> {
 pub(crate) struct Sidecar {
     /// The directory itself.
     pub(crate) fd: OwnedFd,
-    /// The one for temporary files.
+    /// The directory for temporary files.
     pub(crate) temporary: OwnedFd,
 }
 
 impl Sidecar {
-    /// Opens the sidecar, which must have been made.
+    /// Opens the sidecar, which must exist.
     pub(crate) fn open(root: &Root) -> Result<Sidecar, StoreError> {
         let path = path_of(&root.path, TEMPORARY);
         let fd = root.find_directory(NAME)?;
@@ -131,11 +127,11 @@ impl Sidecar {
             let temporary = require_dir(&fd, TEMPORARY)?;
             Ok(Sidecar { fd, temporary })
         };
-        open().map_err(io_error("cannot make", &path))
+        open().map_err(io_error("cannot create", &path))
     }
 
-    /// Deletes what killed writers left. The caller holds the kernel lock, so nobody is using it. What cannot
-    /// be deleted is in nobody's way.
+    /// Deletes leftovers of killed writers. The caller holds the kernel lock, so they are unused. Files that
+    /// cannot be deleted do no harm.
     pub(crate) fn sweep(&self, root: &Path) {
         let names = Dir::read_from(&self.temporary).into_iter().flatten().flatten();
         for name in names.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned)) {

@@ -1,4 +1,4 @@
-//! The directory as a [`Store`]: which question goes where. Reading and writing themselves are elsewhere.
+//! Implementation of [`Store`] for the directory. Reading and writing are in other modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, T
 use sexton_durable::{FileLock, create_private_dir};
 
 use crate::claim::Claim;
-use crate::commit::{Known, commit, understand};
+use crate::commit::{Known, commit, interpret};
 use crate::dialect::DIALECT;
 use crate::dir::{Content, Root, io_error};
 use crate::sidecar::{self, Meta};
 use crate::view::{View, Wanted};
 use crate::{CAPABILITIES, NAME, backup, pointer, record, repair};
 
-/// Named locks of ours.
+/// The directory of Sexton's named locks.
 const LOCKS: &str = "locks";
 
 /// An open state directory.
@@ -31,16 +31,16 @@ pub(crate) struct OmxStore {
     path: PathBuf,
     access: Access,
     durability: Durability,
-    /// The locks that this handle holds for a resumption: what it commits meanwhile goes under them.
+    /// The locks that this handle holds for a resumption; its commits meanwhile use them.
     claim: Mutex<Weak<Claim>>,
     found: Mutex<Vec<Damage>>,
 }
 
 impl OmxStore {
-    /// Opens the directory, making it where there is none and it is to be written.
+    /// Opens the directory, and creates it if it does not exist and `options` allow writing.
     pub(crate) fn open(options: &StoreOptions) -> Result<OmxStore, StoreError> {
-        let StoreOptions { path, access, durability } = options;
-        // Two names of one directory must share one lock, and be one store to whoever asks.
+        let StoreOptions { path, access, durability, .. } = options;
+        // Two names of one directory must share one lock and be the same store.
         let path = path.canonicalize().unwrap_or_else(|_| path.clone());
         let store = OmxStore {
             path,
@@ -52,17 +52,17 @@ impl OmxStore {
         if *access == Access::Write {
             store.prepare()?;
         }
-        store.look_for_damage()?;
+        store.refresh_damage()?;
         Ok(store)
     }
 
-    /// Makes what is missing, and completes what a killed writer left.
+    /// Creates what is missing, and completes what a killed writer left.
     fn prepare(&self) -> Result<(), StoreError> {
         let path = &self.path;
         let root = match Root::find(path)? {
             Some(root) => root,
             None => {
-                create_private_dir(path).map_err(io_error("cannot make", path))?;
+                create_private_dir(path).map_err(io_error("cannot create", path))?;
                 let gone = || io_error("cannot open", path)(std::io::ErrorKind::NotFound.into());
                 Root::find(path)?.ok_or_else(gone)?
             }
@@ -72,20 +72,20 @@ impl OmxStore {
             None => Meta::make(path)?,
         }
         if View::load(path, Wanted::These(&BTreeSet::new()))?.intent.is_some() {
-            // Whoever has the locks right now completes it as well, and is not waited for.
+            // The present holder of the locks completes it too, so there is no need to wait.
             if let Some(claim) = Claim::acquire_within(path, self.durability, Duration::ZERO)? {
-                claim.enter()?.settle()?;
+                claim.enter()?.complete_intent()?;
             }
         }
         Ok(())
     }
 
-    /// The state directory.
+    /// Returns the state directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The right to write: that of the resumption under way, or one for this moment.
+    /// Returns the writer locks: those of the resumption in progress, or newly acquired ones.
     pub(crate) fn claim(&self) -> Result<Arc<Claim>, StoreError> {
         if let Some(claim) = unpoisoned(&self.claim).upgrade() {
             return Ok(claim);
@@ -100,25 +100,25 @@ impl OmxStore {
         }
     }
 
-    /// Reads everything, and remembers what is wrong.
-    pub(crate) fn look_for_damage(&self) -> Result<(), StoreError> {
-        let damage = self.understand_all(&View::glance(&self.path)?)?.damage;
+    /// Reads everything and stores the damage found.
+    pub(crate) fn refresh_damage(&self) -> Result<(), StoreError> {
+        let damage = self.interpret_all(&View::read_unchecked(&self.path)?)?.damage;
         *unpoisoned(&self.found) = damage;
         Ok(())
     }
 
-    /// Every loop there is, and what is wrong.
+    /// Returns every loop, and the damage.
     pub(crate) fn scan(&self) -> Result<Listing, StoreError> {
-        self.understand_all(&View::load(&self.path, Wanted::All)?)
+        self.interpret_all(&View::load(&self.path, Wanted::All)?)
     }
 
-    fn understand_all(&self, view: &View) -> Result<Listing, StoreError> {
+    fn interpret_all(&self, view: &View) -> Result<Listing, StoreError> {
         let mut listing = Listing { sessions: Vec::new(), damage: view.find_damage().into_iter().collect() };
         if let Some(root) = Root::find(&self.path)? {
             listing.damage.extend(Meta::find(&root)?.and_then(|meta| meta.find_damage()));
         }
         for (id, reading) in &view.records {
-            match understand(id, reading) {
+            match interpret(id, reading) {
                 Ok(Some(Known { session, .. })) if session.loop_state.is_some() => {
                     listing.sessions.push(session);
                 }
@@ -132,7 +132,7 @@ impl OmxStore {
     fn load_known(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
         let view = View::load(&self.path, Wanted::These(&BTreeSet::from([id.clone()])))?;
         let Some(reading) = view.records.get(id) else { return Ok(None) };
-        match understand(id, reading)? {
+        match interpret(id, reading)? {
             Some(known) => Ok(Some(known.session)),
             None if self.names(id) => {
                 Ok(Some(Known::without_loop(id, jiff::Timestamp::now().into()).session))
@@ -141,19 +141,20 @@ impl OmxStore {
         }
     }
 
-    /// Whether their tool calls `id` the current session; it may have no directory yet.
+    /// Returns whether `id` is the current session of oh-my-codex; it may have no directory yet.
     fn names(&self, id: &SessionId) -> bool {
         let root = Root::find(&self.path).ok().flatten();
         root.and_then(|root| pointer::find_current(&root)).as_ref() == Some(id)
     }
 }
 
-/// One record that cannot be read is no reason not to write the others: each has a file of its own.
+/// Returns the finding for one unreadable record. It does not prevent writing the others: each has its own
+/// file.
 pub(crate) fn unreadable(id: &SessionId, error: StoreError) -> Result<Damage, StoreError> {
     match error {
         StoreError::DamagedRecord { what, .. } => Ok(Damage {
             place: format!("session {id}"),
-            what: format!("{what}; it is left as it is, and the other sessions do not depend on it"),
+            what: format!("{what}; the file is left unchanged, and other sessions are not affected"),
             harmless: true,
         }),
         other => Err(other),
@@ -161,7 +162,7 @@ pub(crate) fn unreadable(id: &SessionId, error: StoreError) -> Result<Damage, St
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in there is ever half done.
+    // These values are never inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -212,8 +213,8 @@ impl Store for OmxStore {
         commit(&mut claim.enter()?, &batch, &|id| self.names(id))
     }
 
-    /// The lock of resumptions is theirs too, so that no resumption of their tool happens meanwhile. Any
-    /// other is ours alone.
+    /// The lock for resumptions includes the lock of oh-my-codex, so that it cannot resume meanwhile. Every
+    /// other lock is Sexton's alone.
     async fn lock(&self, name: &LockName, wait: Duration) -> Result<LockGuard, StoreError> {
         self.require_write_access()?;
         let timeout = || StoreError::LockTimeout { name: name.as_str().to_owned(), waited: wait };
@@ -224,7 +225,7 @@ impl Store for OmxStore {
             return Ok(LockGuard::new(claim));
         }
         let directory = sidecar::path_of(&self.path, LOCKS);
-        create_private_dir(&directory).map_err(io_error("cannot make", &directory))?;
+        create_private_dir(&directory).map_err(io_error("cannot create", &directory))?;
         let path = directory.join(name.as_str());
         let held = FileLock::acquire_within(&path, wait).map_err(io_error("cannot lock", &path))?;
         held.map(LockGuard::new).ok_or_else(timeout)

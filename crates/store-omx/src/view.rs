@@ -1,10 +1,10 @@
-//! Reading several files as if they were one: as they all were at one moment, with a batch under way seen
-//! as done.
+//! Consistent reading of several files: all of them as they were at one time, with a batch in progress
+//! applied.
 //!
-//! Everything is read, and then looked at once more. Where nothing has changed in between, all of it was so
-//! at the moment in the middle. The intent is looked at first and, the second time, before the files: a batch
-//! that began and ended between the two looks has changed its files by then, and is noticed there. Where
-//! writers are so busy that there is no such moment, they are asked for one.
+//! Everything is read, and then checked once more. If nothing has changed in between, all of it is
+//! consistent. The intent is read first and, the second time, checked before the files: a batch that began
+//! and ended in between has changed its files by then and is detected there. If writers are too busy for
+//! this, the kernel lock pauses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,53 +22,54 @@ use crate::dir::{Content, FileText, Reading, Root, SESSIONS, Stamp, find_stamp, 
 use crate::intent::{Due, Intent};
 use crate::sidecar::{self, INTENT};
 
-/// How often a view is taken before writers are asked to wait.
-const PROMPT_LOOKS: u32 = 10;
-/// How often it is taken at all.
-const LOOKS: u32 = 500;
-/// How long the writers are waited for, each time. One that was stopped changes nothing, and is seen as it is.
-const CALM_WAIT: Duration = Duration::from_millis(100);
+/// The number of attempts before writers are paused.
+const UNLOCKED_ATTEMPTS: u32 = 10;
+/// The number of attempts in total.
+const ATTEMPTS: u32 = 500;
+/// How long to wait for the writers, each time. A suspended writer changes nothing, so its state can be read
+/// as it is.
+const PAUSE_WAIT: Duration = Duration::from_millis(100);
 
-/// State files as they were at one moment.
+/// Consistent state files.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// What was read of each, the intent already looked through.
+    /// The content of each file, with the intent applied.
     pub(crate) records: BTreeMap<SessionId, Reading>,
-    /// The intent of a batch under way.
+    /// The intent of a batch in progress.
     pub(crate) intent: Option<Result<Intent, String>>,
-    /// What is left to be done of it.
+    /// What remains to be done for it.
     pub(crate) due: Vec<(SessionId, Due)>,
     intent_stamp: Option<Stamp>,
 }
 
-/// Which files are wanted.
+/// Which files to read.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted<'a> {
     /// All of them.
     All,
-    /// These, whether they are there or not.
+    /// These, whether they exist or not.
     These(&'a BTreeSet<SessionId>),
 }
 
 impl View {
-    /// Reads what is wanted.
+    /// Reads the files in `wanted` consistently.
     pub(crate) fn load(path: &Path, wanted: Wanted<'_>) -> Result<View, StoreError> {
-        for look in 0..LOOKS {
-            let _calm = if look < PROMPT_LOOKS { None } else { find_calm(path) };
+        for attempt in 0..ATTEMPTS {
+            let _paused = if attempt < UNLOCKED_ATTEMPTS { None } else { pause_writers(path) };
             let Some(root) = Root::find(path)? else { return Ok(View::empty(wanted)) };
-            let view = View::look(&root, wanted)?;
-            if view.still_holds(&root, wanted)? {
-                return Ok(view.looking_through());
+            let view = View::read_once(&root, wanted)?;
+            if view.is_consistent(&root, wanted)? {
+                return Ok(view.with_intent_applied());
             }
         }
-        let busy = io::Error::new(io::ErrorKind::TimedOut, "it does not stop changing");
+        let busy = io::Error::new(io::ErrorKind::TimedOut, "it keeps changing");
         Err(io_error("cannot read", path)(busy))
     }
 
-    /// Reads every file for itself, whatever happens to the others meanwhile.
-    pub(crate) fn glance(path: &Path) -> Result<View, StoreError> {
+    /// Reads every file without checking that they are consistent.
+    pub(crate) fn read_unchecked(path: &Path) -> Result<View, StoreError> {
         match Root::find(path)? {
-            Some(root) => Ok(View::look(&root, Wanted::All)?.looking_through()),
+            Some(root) => Ok(View::read_once(&root, Wanted::All)?.with_intent_applied()),
             None => Ok(View::empty(Wanted::All)),
         }
     }
@@ -83,7 +84,7 @@ impl View {
         View { records, intent: None, due: Vec::new(), intent_stamp: None }
     }
 
-    fn look(root: &Root, wanted: Wanted<'_>) -> Result<View, StoreError> {
+    fn read_once(root: &Root, wanted: Wanted<'_>) -> Result<View, StoreError> {
         let sidecar = root.find_directory(sidecar::NAME)?;
         let intent_stamp = sidecar.as_ref().and_then(|sidecar| find_stamp(sidecar, INTENT));
         let intent = match sidecar.as_ref().map(|sidecar| read_file(sidecar, INTENT)) {
@@ -101,8 +102,8 @@ impl View {
         Ok(View { records, intent, due: Vec::new(), intent_stamp })
     }
 
-    /// Whether everything is still as it was when it was read.
-    fn still_holds(&self, root: &Root, wanted: Wanted<'_>) -> Result<bool, StoreError> {
+    /// Returns whether nothing has changed since it was read.
+    fn is_consistent(&self, root: &Root, wanted: Wanted<'_>) -> Result<bool, StoreError> {
         let sidecar = root.find_directory(sidecar::NAME)?;
         if sidecar.as_ref().and_then(|sidecar| find_stamp(sidecar, INTENT)) != self.intent_stamp {
             return Ok(false);
@@ -112,13 +113,13 @@ impl View {
         Ok(ids.iter().all(|id| self.records.contains_key(id)) && self.is_unchanged(sessions.as_ref()))
     }
 
-    /// Whether no file was changed since it was read.
+    /// Returns whether no file was changed since it was read.
     pub(crate) fn is_unchanged(&self, sessions: Option<&OwnedFd>) -> bool {
         self.records.iter().all(|(id, reading)| Reading::stamps(sessions, id) == reading.stamps)
     }
 
-    /// The view with a batch under way seen as done.
-    fn looking_through(mut self) -> View {
+    /// Returns the view with a batch in progress applied.
+    fn with_intent_applied(mut self) -> View {
         if let Some(Ok(intent)) = &self.intent {
             self.due = intent.due(|id| self.records.get(id).and_then(Reading::text));
         }
@@ -140,13 +141,13 @@ impl View {
         self
     }
 
-    /// What is wrong with the intent itself.
+    /// Returns the damage of the intent itself.
     pub(crate) fn find_damage(&self) -> Option<Damage> {
         let Some(Err(why)) = &self.intent else { return None };
         Some(Damage {
             place: format!("{}/{INTENT}", sidecar::NAME),
             what: format!(
-                "the plan of a batch that was never acknowledged cannot be read ({why}); the next write sets it aside"
+                "the intent of an unacknowledged batch is unreadable ({why}); the next write quarantines it"
             ),
             harmless: true,
         })
@@ -154,7 +155,7 @@ impl View {
 }
 
 impl Reading {
-    /// The text that is there. A file that is not UTF-8 is like nobody's.
+    /// Returns the present text. For a file that cannot be read, the text matches no planned one.
     pub(crate) fn text(&self) -> Option<String> {
         match &self.content {
             Content::Absent(_) => None,
@@ -164,12 +165,12 @@ impl Reading {
     }
 }
 
-/// A moment in which no Sexton writes: the kernel lock, where there is one and it can be had.
-fn find_calm(path: &Path) -> Option<FileLock> {
+/// Pauses Sexton's writers by taking the kernel lock, if it exists and can be acquired.
+fn pause_writers(path: &Path) -> Option<FileLock> {
     let lock = sidecar::path_of(path, KERNEL_LOCK);
-    // Nobody who only reads makes anything.
+    // A reader creates no files.
     let there = lock.symlink_metadata().is_ok();
-    if there { FileLock::acquire_within(&lock, CALM_WAIT).ok().flatten() } else { None }
+    if there { FileLock::acquire_within(&lock, PAUSE_WAIT).ok().flatten() } else { None }
 }
 
 fn list(

@@ -1,50 +1,50 @@
-//! The words of their tool: the keys of a state file, the phases a loop ends in, the reasons it stopped for,
-//! and what each of them means here.
+//! The vocabulary of oh-my-codex: the keys of a state file, the phases in which a loop ends, the stop
+//! reasons, and their meaning here.
 
 use sexton_core::Status;
 
 use crate::document::Document;
 
-/// Whether the loop goes on.
+/// Whether the loop is active.
 pub(crate) const ACTIVE: &str = "active";
-/// Where it is.
+/// The current phase.
 pub(crate) const PHASE: &str = "current_phase";
-/// How many times it went round.
+/// The number of iterations.
 pub(crate) const ITERATION: &str = "iteration";
-/// How many times it may.
+/// The maximum number of iterations.
 pub(crate) const MAX_ITERATIONS: &str = "max_iterations";
-/// Its tmux pane.
+/// The tmux pane.
 pub(crate) const PANE: &str = "tmux_pane_id";
-/// Since when.
+/// When the pane was set.
 pub(crate) const PANE_SET_AT: &str = "tmux_pane_set_at";
-/// When it last changed.
+/// The time of the last change.
 pub(crate) const UPDATED_AT: &str = "updated_at";
-/// When its agent last took a turn.
+/// The time of the agent's last turn.
 pub(crate) const LAST_TURN_AT: &str = "last_turn_at";
-/// The conversation of Codex that drives it.
+/// The Codex conversation that drives the loop.
 pub(crate) const AGENT_SESSION: &str = "owner_codex_session_id";
-/// The thread of Codex that drives it.
+/// The Codex thread that drives the loop.
 pub(crate) const AGENT_THREAD: &str = "owner_codex_thread_id";
-/// When it began.
+/// The start time.
 pub(crate) const STARTED_AT: &str = "started_at";
-/// When it ended.
+/// The end time.
 pub(crate) const COMPLETED_AT: &str = "completed_at";
-/// Why it stopped.
+/// The stop reason.
 pub(crate) const STOP_REASON: &str = "stop_reason";
 
-/// The reason of a loop that goes on in another session.
+/// The reason of a loop that continues in another session.
 pub(crate) const TRANSFERRED: &str = "ownership_transferred";
-/// The reason of a loop that nobody had driven for too long.
+/// The reason of a loop without activity for too long.
 pub(crate) const STALE: &str = "stale_active_state";
 
 const COMPLETE: &str = "complete";
 const FAILED: &str = "failed";
 const CANCELLED: &str = "cancelled";
 
-/// The phases that a loop does not leave any more.
+/// The phases in which a loop has ended.
 const TERMINAL_PHASES: [&str; 5] = ["blocked_on_user", COMPLETE, FAILED, CANCELLED, "interrupted"];
 
-/// The keys that have a field of their own in a record; every other one is in `loop.extra`.
+/// The keys with their own field in a record; all others are in `loop.extra`.
 pub(crate) const MAPPED: [&str; 10] = [
     ACTIVE,
     PHASE,
@@ -58,24 +58,24 @@ pub(crate) const MAPPED: [&str; 10] = [
     AGENT_THREAD,
 ];
 
-/// Whether `key` can be in `loop.extra`. Besides the mapped ones, three keys cannot, because the record's own
-/// fields are called so; in the file they are kept like everything else.
+/// Returns whether `key` can be in `loop.extra`. Besides the mapped keys, three keys cannot, because the
+/// record's own fields have these names; in the file they are kept like all others.
 pub(crate) fn is_extra(key: &str) -> bool {
     !MAPPED.contains(&key) && !["phase", "pane", "pane_set_at"].contains(&key)
 }
 
-/// Whether the loop is over, whatever `active` says.
+/// Returns whether the loop has ended, whatever `active` says.
 pub(crate) fn is_terminal(phase: &str) -> bool {
     TERMINAL_PHASES.contains(&phase.trim().to_lowercase().as_str())
 }
 
-/// The text of `key` without blanks around it, where there is any.
+/// Returns the trimmed text of `key`, if it is not empty.
 pub(crate) fn find_text(document: &Document, key: &str) -> Option<String> {
     let value = document.find(key)?;
     value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The statuses that their words can say.
+/// The statuses that a state file can represent.
 pub(crate) const STATUSES: [Status; 6] = [
     Status::Running,
     Status::Completed,
@@ -85,9 +85,9 @@ pub(crate) const STATUSES: [Status; 6] = [
     Status::Transferred,
 ];
 
-/// The status that a state file speaks of. A loop that is active and in no terminal phase runs; any other
-/// has ended, and why it stopped says more than the phase: their tool calls every transferred and every
-/// stale loop `cancelled`.
+/// Returns the status of a state file. A loop that is active and in no terminal phase is running; any other
+/// has ended, and its stop reason decides before the phase: oh-my-codex sets the phase of every transferred
+/// and every stale loop to `cancelled`.
 pub(crate) fn status_of(document: &Document) -> Status {
     let phase = find_text(document, PHASE).unwrap_or_default().to_lowercase();
     let active = document.find(ACTIVE) == Some(true.into());
@@ -103,14 +103,14 @@ pub(crate) fn status_of(document: &Document) -> Status {
     }
 }
 
-/// Says `status` in their words, where the document does not say it already. One that they have no word for
-/// is said as the nearest they have.
-pub(crate) fn say_status(document: &mut Document, status: Status) {
+/// Writes `status` into the document, unless it has that status already. A status that cannot be represented
+/// is written as the nearest one.
+pub(crate) fn write_status(document: &mut Document, status: Status) {
     let nearest = match status {
         Status::Starting => Status::Running,
         Status::TimedOut => Status::Failed,
         Status::Orphaned | Status::CleanupFailed => Status::Abandoned,
-        said => said,
+        other => other,
     };
     if status_of(document) == nearest {
         return;
@@ -126,7 +126,7 @@ pub(crate) fn say_status(document: &mut Document, status: Status) {
     };
     match phase {
         Some(phase) => document.set(PHASE, &phase.into()),
-        // A terminal phase would contradict a loop that runs.
+        // A terminal phase would contradict a running loop.
         None if find_text(document, PHASE).is_some_and(|phase| is_terminal(&phase)) => document.remove(PHASE),
         None => {}
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_is_what_the_words_mean() {
+    fn the_status_follows_from_active_phase_and_stop_reason() {
         let cases = [
             (json!({"active": true, "current_phase": "executing"}), Status::Running),
             (json!({"active": true}), Status::Running),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_said_so_that_it_is_read_again() {
+    fn a_written_status_is_read_back() {
         let documents = [
             json!({}),
             json!({"active": true, "current_phase": "verifying", "stop_reason": "none"}),
@@ -182,19 +182,19 @@ mod tests {
         ];
         for text in documents {
             for status in STATUSES {
-                let mut said = document(&text);
-                say_status(&mut said, status);
-                assert_eq!(status_of(&said), status, "{text} → {status}: {}", said.render());
+                let mut written = document(&text);
+                write_status(&mut written, status);
+                assert_eq!(status_of(&written), status, "{text} → {status}: {}", written.render());
             }
         }
     }
 
     #[test]
-    fn a_status_that_is_said_already_changes_nothing() {
+    fn writing_the_present_status_changes_nothing() {
         let text = json!({"active": false, "current_phase": "Interrupted "});
-        let mut said = document(&text);
-        let before = said.render();
-        say_status(&mut said, Status::Stopped);
-        assert_eq!(said.render(), before);
+        let mut written = document(&text);
+        let before = written.render();
+        write_status(&mut written, Status::Stopped);
+        assert_eq!(written.render(), before);
     }
 }

@@ -1,5 +1,5 @@
-//! Putting files in place: one at once, several behind an intent. Synced, then renamed, then their directory
-//! synced; with `Durability::Process` the disk is not waited for.
+//! Writes files: a single file directly, several after an intent. Each is synced, renamed, and its directory
+//! synced; with `Durability::Process` nothing is synced.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,22 +21,22 @@ use crate::intent::{Due, Intent, Planned};
 use crate::sidecar::{self, INTENT, QUARANTINE};
 use crate::view::{View, Wanted};
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     /// Everything is in place.
     Done,
-    /// A file was changed by somebody else, or their lock was lost, before anything was: look again.
+    /// Another program changed a file, or broke the lock, before anything was written: read again.
     Disturbed,
 }
 
-/// A file that waits in the temporary directory.
+/// A file in the temporary directory.
 struct Staged {
     name: String,
 }
 
 impl Held<'_> {
-    /// Changes `files`, which were read as `view` shows them, all of them or none.
+    /// Changes `files`, which were read as in `view`, all or nothing.
     pub(crate) fn write(&mut self, files: Vec<Planned>, view: &View) -> Result<Written, StoreError> {
         let sessions = self.require_sessions()?;
         let staged = self.stage_all(&files, view)?;
@@ -62,17 +62,17 @@ impl Held<'_> {
         Ok(Written::Done)
     }
 
-    /// Brings a batch to its end that a killed writer left, so that all of it counts or nothing.
-    pub(crate) fn settle(&mut self) -> Result<(), StoreError> {
+    /// Completes a batch that a killed writer left, so that all of it counts or nothing.
+    pub(crate) fn complete_intent(&mut self) -> Result<(), StoreError> {
         self.secure()?;
         let view = View::load(&self.root.path, Wanted::These(&BTreeSet::new()))?;
         match &view.intent {
             None => return Ok(()),
-            Some(Err(_)) => return self.set_intent_aside(),
+            Some(Err(_)) => return self.quarantine_intent(),
             Some(Ok(_)) => {}
         }
         let sessions = self.require_sessions()?;
-        // Even a file that holds what it should is written again: its sync may be what failed.
+        // Even a file with the right content is written again: its sync may have failed.
         for (id, due) in &view.due {
             let Due::Put(content) = due else { continue };
             let staged = match content {
@@ -84,10 +84,10 @@ impl Held<'_> {
         self.drop_intent()
     }
 
-    /// Their directory of sessions, made where it is missing.
+    /// Opens the directory of sessions, creating it if missing.
     pub(crate) fn require_sessions(&self) -> Result<OwnedFd, StoreError> {
         let path = self.root.path.join(SESSIONS);
-        let made = make_dir(&self.root.fd, SESSIONS).map_err(io_error("cannot make", &path))?;
+        let made = make_dir(&self.root.fd, SESSIONS).map_err(io_error("cannot create", &path))?;
         if made {
             self.sync(&self.root.fd).map_err(io_error("cannot sync", &self.root.path))?;
         }
@@ -102,7 +102,7 @@ impl Held<'_> {
         files.iter().map(stage).collect()
     }
 
-    /// Writes a file where nobody looks, as private as the one it is to replace.
+    /// Writes a temporary file with the same permissions as the one that it will replace.
     fn stage(&self, bytes: &[u8], replaced: Option<&FileText>) -> Result<Staged, StoreError> {
         let name = temporary_name("file");
         let path = sidecar::path_of(&self.root.path, sidecar::TEMPORARY).join(&name);
@@ -115,7 +115,7 @@ impl Held<'_> {
                 fchmod(&file, Mode::from_raw_mode(replaced.mode))?;
             }
             if let Some((user, group)) = replaced.and_then(|replaced| replaced.owner) {
-                // Only root can give a file away, and nobody else has to.
+                // Only root can change the owner, and only root needs to.
                 let _ = fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
             }
             self.sync(&file)
@@ -151,12 +151,12 @@ impl Held<'_> {
             Err(error) => return Err(error.into()),
         }
         self.sync(&directory)?;
-        // Where nothing else of the session is left, its directory goes too.
+        // If the session's directory is empty, it is removed too.
         let _ = unlinkat(sessions, id.as_str(), AtFlags::REMOVEDIR);
         Ok(())
     }
 
-    /// From here on the batch counts.
+    /// Publishes the intent. From here on the batch counts.
     fn publish_intent(&self, staged: &Staged) -> Result<(), StoreError> {
         let path = sidecar::path_of(&self.root.path, INTENT);
         let publish = || -> io::Result<()> {
@@ -166,8 +166,8 @@ impl Held<'_> {
         publish().map_err(io_error("cannot write", &path))
     }
 
-    /// An intent that came back after a power cut would be carried out on files that have gone on since; so
-    /// its removal is made durable like everything else.
+    /// Deletes the intent durably: an intent that reappeared after a power cut would be applied to files that
+    /// have changed since.
     fn drop_intent(&self) -> Result<(), StoreError> {
         let path = sidecar::path_of(&self.root.path, INTENT);
         let drop = || -> io::Result<()> {
@@ -177,11 +177,11 @@ impl Held<'_> {
         drop().map_err(io_error("cannot remove", &path))
     }
 
-    fn set_intent_aside(&self) -> Result<(), StoreError> {
+    fn quarantine_intent(&self) -> Result<(), StoreError> {
         let path = sidecar::path_of(&self.root.path, INTENT);
         let quarantine = sidecar::path_of(&self.root.path, QUARANTINE);
         let aside = sexton_durable::set_aside(&path, &quarantine, "unreadable");
-        aside.map(drop).map_err(io_error("cannot set aside", &path))
+        aside.map(drop).map_err(io_error("cannot quarantine", &path))
     }
 
     fn sync(&self, file: impl AsFd) -> io::Result<()> {
@@ -216,9 +216,9 @@ mod tests {
         root.join(SESSIONS).join(id).join(STATE_FILE)
     }
 
-    /// A directory with the session `old`, which is to hand its loop to `new`; what is done in between; and
-    /// what came of it.
-    fn disturbed_by(deed: impl FnOnce(&Path)) -> (TempDir, Written) {
+    /// Returns a directory in which the session `old` was to hand its loop to `new` after `operation`, and
+    /// the result of that write.
+    fn disturbed_by(operation: impl FnOnce(&Path)) -> (TempDir, Written) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         fs::create_dir_all(root.join("sessions/old")).unwrap();
@@ -233,7 +233,7 @@ mod tests {
         let files = vec![planned("old", Some(OLD), "{}"), planned("new", None, OLD)];
         let ids = files.iter().map(|file| file.session.clone()).collect();
         let view = View::load(root, Wanted::These(&ids)).unwrap();
-        deed(root);
+        operation(root);
         let written = held.write(files, &view).unwrap();
         drop(held);
         drop(claim);
@@ -245,19 +245,19 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_disturbs_is_written() {
+    fn an_undisturbed_batch_is_written() {
         let (dir, written) = disturbed_by(|_| {});
         assert_eq!(written, Written::Done);
         assert_eq!((text(&dir, "old").as_deref(), text(&dir, "new").as_deref()), (Some("{}"), Some(OLD)));
     }
 
     #[test]
-    fn a_file_that_somebody_changed_since_it_was_read_is_not_written_nor_is_any_other() {
+    fn nothing_is_written_if_a_file_changed_after_it_was_read() {
         let theirs = "{\"active\": true, \"iteration\": 4}";
         let (dir, written) = disturbed_by(|root| fs::write(state_file(root, "old"), theirs).unwrap());
         assert_eq!(written, Written::Disturbed);
         assert_eq!((text(&dir, "old").as_deref(), text(&dir, "new")), (Some(theirs), None));
-        // The same text again, in another file: whoever wrote it may have looked at the rest meanwhile.
+        // The same text in another file: its writer may have read the rest meanwhile.
         let (dir, written) = disturbed_by(|root| {
             fs::write(root.join("copy"), OLD).unwrap();
             fs::rename(root.join("copy"), state_file(root, "old")).unwrap();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lost_their_lock_writes_nothing() {
+    fn nothing_is_written_after_the_lock_was_broken() {
         let (dir, written) = disturbed_by(|root| fs::remove_dir_all(root.join(foreign::NAME)).unwrap());
         assert_eq!(written, Written::Disturbed);
         assert_eq!((text(&dir, "old").as_deref(), text(&dir, "new")), (Some(OLD), None));

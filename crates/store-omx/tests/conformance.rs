@@ -1,4 +1,4 @@
-//! The store suite on a state directory.
+//! The store conformance suite for a state directory.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,10 +21,10 @@ fn main() -> ExitCode {
     })
 }
 
-/// Says in our own file that a newer version was here.
+/// Sets a newer format in Sexton's own file.
 fn make_newer(path: &Path) {
     let path = path.join(".sexton/store.json");
-    let text = std::fs::read_to_string(&path).expect("the store says what it is");
+    let text = std::fs::read_to_string(&path).expect("the store has an identity");
     let newer = text.replace("\"format\":1", "\"format\":2");
     assert_ne!(newer, text, "the format is written there");
     std::fs::write(path, newer).expect("it can be written");
@@ -37,7 +37,7 @@ fn damage_one_record(path: &Path, id: &SessionId) {
     std::fs::write(path, &text[..text.len() / 2]).expect("it can be written");
 }
 
-/// Every record has a loop that says what its status says, and a status that they have a word for.
+/// Gives every record a loop that matches its status, and a status that the files can represent.
 fn dress(mut session: Session) -> Session {
     session.status = match session.status {
         Status::Starting | Status::CleanupFailed => Status::Running,
@@ -58,7 +58,7 @@ fn dress(mut session: Session) -> Session {
     let state = session.loop_state.get_or_insert_default();
     state.active = session.status == Status::Running;
     state.phase = Some(phase.to_owned());
-    // As their tool does; and what is written of a session can be told by it.
+    // As oh-my-codex does; it also makes the text of each session distinct.
     state.extra.insert("owner_omx_session_id".to_owned(), session.id.as_str().into());
     match reason {
         Some(reason) => _ = state.extra.insert("stop_reason".to_owned(), reason.into()),

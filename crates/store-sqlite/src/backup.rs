@@ -1,5 +1,4 @@
-//! Backups: a copy that is one plain file, checked before it gets its name; and what a restore takes from
-//! one.
+//! Backups: a copy in one plain file, verified before it gets its name; and reading one for a restore.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +16,7 @@ use crate::files::{Files, failed, find};
 use crate::read::load_rows;
 use crate::rebuild::{create_private, sync};
 use crate::rows::Row;
-use crate::schema::{APPLICATION_ID, FORMAT};
+use crate::schema::{APPLICATION_ID, newest};
 
 /// Copies the store that `connection` has open into `directory`.
 pub(crate) fn write(
@@ -27,8 +26,8 @@ pub(crate) fn write(
     now: Time,
 ) -> Result<Backup, Fault> {
     create_private_dir(directory).map_err(|source| failed("cannot create", directory, source))?;
-    // One backup at a time in one directory, so that a killed one leaves no more than a single part behind, which
-    // the next one takes away.
+    // Only one backup at a time per directory, so that a killed backup leaves at most one partial file, which
+    // the next one removes.
     let turn = File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
     let _turn = turn.map_err(|source| failed("cannot lock", directory, source))?;
     let part =
@@ -37,7 +36,7 @@ pub(crate) fn write(
         let path = name(&part, directory, &Names::of(&files.db, now))?;
         Ok(Backup { path, records })
     });
-    // Its name is another one now, or it is of no use.
+    // The backup has another name by now, or it is useless.
     let removed = find(fs::remove_file(&part)).map_err(|source| failed("cannot remove", &part, source));
     let backup = written?;
     removed?;
@@ -45,7 +44,7 @@ pub(crate) fn write(
     Ok(backup)
 }
 
-/// Writes the copy, makes it durable, and reads it back.
+/// Writes the copy, syncs it, and reads it back.
 fn copy(connection: &Connection, to: &Path) -> Result<u64, Fault> {
     find(fs::remove_file(to)).map_err(|source| failed("cannot remove", to, source))?;
     create_private(to).map_err(|source| failed("cannot create", to, source))?;
@@ -56,7 +55,7 @@ fn copy(connection: &Connection, to: &Path) -> Result<u64, Fault> {
     Ok(check(to)?.records)
 }
 
-/// Gives the copy its name, one that is free: a backup never takes the place of another.
+/// Links the copy to a free name: a backup never replaces another.
 fn name(part: &Path, directory: &Path, names: &Names) -> Result<PathBuf, Fault> {
     for attempt in 0.. {
         let path = directory.join(names.numbered(attempt));
@@ -69,7 +68,7 @@ fn name(part: &Path, directory: &Path, names: &Names) -> Result<PathBuf, Fault> 
     unreachable!("the loop above has no end")
 }
 
-/// What backups of one store at one moment are called.
+/// The names of the backups of one store at one time.
 struct Names {
     stem: String,
     extension: String,
@@ -85,15 +84,15 @@ impl Names {
         }
     }
 
-    /// The name, with a number where others of the same moment are there: `_` sorts behind `.`, so that
-    /// names in order are backups in order.
+    /// Returns the name, numbered if others of the same time exist. `_` sorts after `.`, so that names sort
+    /// in the order of the backups.
     fn numbered(&self, attempt: u32) -> String {
         let Names { stem, extension } = self;
         if attempt == 0 { format!("{stem}{extension}") } else { format!("{stem}_{attempt}{extension}") }
     }
 }
 
-/// Every row of a backup, which is checked whole first.
+/// Returns every row of a backup, after checking all of it.
 pub(crate) fn load(path: &Path) -> Result<Vec<Row>, StoreError> {
     let bad = |why: String| StoreError::BadBackup { path: path.to_owned(), why };
     let explain = |fault| match fault {
@@ -109,7 +108,7 @@ pub(crate) fn load(path: &Path) -> Result<Vec<Row>, StoreError> {
     load().map_err(explain)
 }
 
-/// Reads a whole backup; damage where anything is wrong.
+/// Reads a whole backup and returns damage if anything is wrong.
 fn check(path: &Path) -> Result<Findings, Fault> {
     let files = Files::of(path)?;
     if files.find_stamp()?.is_none() {
@@ -119,10 +118,12 @@ fn check(path: &Path) -> Result<Findings, Fault> {
     let sql = |error| Fault::of("cannot read", path, error);
     let number = |name| link.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(sql);
     if number("application_id")? != i64::from(APPLICATION_ID) {
-        return Err(Fault::damaged("it is not a copy of a store"));
+        return Err(Fault::damaged("it is not a copy of a Sexton store"));
     }
-    if number("user_version")? != FORMAT {
-        return Err(Fault::damaged("it has another format"));
+    let format = number("user_version")?;
+    if format > newest() {
+        let why = format!("it has format {format}, newer than the supported {}", newest());
+        return Err(Fault::damaged(why));
     }
     let findings = deep::check(&link).map_err(sql)?;
     if findings.damage.iter().any(|damage| !damage.harmless) {
@@ -131,9 +132,9 @@ fn check(path: &Path) -> Result<Findings, Fault> {
     Ok(findings)
 }
 
-/// A backup is one file that nobody writes; a store that somebody uses as one may have a log.
+/// Opens a backup, which is one file without writers; a store used as a backup may have a log.
 fn open(files: &Files) -> Result<Link, Fault> {
-    let mode = if files.find_wal_stamp()?.is_none() { Mode::Still } else { Mode::Read };
+    let mode = if files.find_wal_stamp()?.is_none() { Mode::Immutable } else { Mode::Read };
     Link::open(files, mode)
 }
 
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backups_of_one_moment_have_names_in_their_order() {
+    fn names_of_backups_made_at_the_same_time_sort_in_order() {
         let names = Names::of(Path::new("/x/sessions.db"), "2026-11-16T03:15:00.123456Z".parse().unwrap());
         assert_eq!(names.numbered(0), "sessions-20261116T031500.123Z.db");
         assert_eq!(names.numbered(1), "sessions-20261116T031500.123Z_1.db");

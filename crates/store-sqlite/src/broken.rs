@@ -1,59 +1,56 @@
-//! A store that must not be written: what is wrong with it, and what can be read of it all the same.
+//! A store that must not be written: its damage, and the records that can still be read.
 
-use std::fs;
-
-use sexton_core::session::RecordError;
 use sexton_core::store::{Damage, Listing};
 use sexton_core::{Query, Session, SessionId, StoreError};
-use sexton_durable::{FileStamp, Mark};
+use sexton_durable::{FileStamp, LARGE_FILE, Mark, read_regular};
 
 use crate::files::{Files, failed, find};
 use crate::presence::read_database;
 use crate::rows::{self, Row};
 use crate::salvage::Salvage;
-use crate::schema::FORMAT;
+use crate::schema::newest;
 use crate::wal::Wal;
 
-/// What to do about damage; the first finding says it, so that every message does.
-const CURE: &str = "a damaged page takes its neighbours with it: bring back the newest backup with `sexton \
-                    restore BACKUP`, or keep what can be read with `sexton doctor --repair`";
+/// The advice about damage, appended to the first finding so that every message contains it.
+const FIX: &str = "a damaged page can affect other records: restore the newest backup with `sexton \
+                    restore BACKUP`, or keep the readable records with `sexton doctor --repair`";
 
 /// A damaged store, or one of a newer format.
 #[derive(Debug)]
 pub(crate) struct Broken {
-    /// What is wrong, the worst first.
+    /// The damage, worst first.
     pub(crate) damage: Vec<Damage>,
-    /// What can be read.
+    /// The readable content.
     pub(crate) salvage: Salvage,
-    /// The store's identifier, where anything still says it.
+    /// The store's identifier, if it can still be read.
     pub(crate) store: Option<String>,
-    /// The highest number of a commit that anything knows of; the next one must be above.
+    /// The highest known commit number; the next one must be higher.
     pub(crate) seq: u64,
-    /// The format, where that is newer than ours.
+    /// The format, if it is newer than the supported one.
     newer: Option<u64>,
     sessions: Vec<Session>,
     seen: (Option<FileStamp>, Option<FileStamp>),
 }
 
 impl Broken {
-    /// Reads what can be read of the damaged store, in which `causes` were found.
+    /// Reads what it can of the damaged store in which `causes` were found.
     pub(crate) fn load(
         files: &Files,
         mark: Option<&Mark>,
         mut causes: Vec<Damage>,
     ) -> Result<Broken, StoreError> {
         if let Some(first) = causes.iter_mut().find(|cause| !cause.harmless) {
-            first.what = format!("{}; {CURE}", first.what);
+            first.what = format!("{}; {FIX}", first.what);
         }
         Broken::salvage(files, mark, causes, None)
     }
 
-    /// Reads what can be read of a store of the newer format `found`.
+    /// Reads what it can of a store of the newer format `found`.
     pub(crate) fn newer(files: &Files, mark: Option<&Mark>, found: u64) -> Result<Broken, StoreError> {
-        let what =
-            format!("the store has format {found}, newer than the supported {FORMAT}: use a newer sexton");
-        let cause = Damage { place: "database".to_owned(), what, harmless: false };
-        Broken::salvage(files, mark, vec![cause], Some(found))
+        let mut broken = Broken::salvage(files, mark, Vec::new(), Some(found))?;
+        let what = broken.refusal(files).newer_format_note();
+        broken.damage.insert(0, Damage { place: "database".to_owned(), what, harmless: false });
+        Ok(broken)
     }
 
     fn salvage(
@@ -83,36 +80,36 @@ impl Broken {
         Ok(Broken { damage, salvage, store, seq, newer, sessions, seen })
     }
 
-    /// Whether the files are still those that were read.
+    /// Returns whether the files are still those that were read.
     pub(crate) fn is_current(&self, files: &Files) -> Result<bool, StoreError> {
         Ok(self.seen == (files.find_stamp()?, files.find_wal_stamp()?))
     }
 
-    /// Whether there is nothing of a store in the file.
+    /// Returns whether the file contains nothing of a Sexton store.
     pub(crate) fn is_foreign(&self) -> bool {
         self.salvage.rows.is_empty() && self.store.is_none()
     }
 
-    /// Why nothing can be written.
+    /// Returns the error for an attempt to write.
     pub(crate) fn refusal(&self, files: &Files) -> StoreError {
         let path = files.db.clone();
         match self.newer {
-            Some(found) => StoreError::NewerFormat { path, found, supported: FORMAT.unsigned_abs() },
+            Some(found) => StoreError::newer_format(path, (found, newest().unsigned_abs()), &self.sessions),
             None => StoreError::Damaged { path, damage: self.damage.clone() },
         }
     }
 
-    /// Whether a newer version wrote it: then nothing of it is ours to mend.
+    /// Returns whether a newer version wrote it; then it must not be repaired.
     pub(crate) fn is_newer(&self) -> bool {
         self.newer.is_some()
     }
 
-    /// The readable records that fit `query`, with everything that is wrong.
+    /// Returns the readable records that match `query`, with all damage.
     pub(crate) fn list(&self, query: &Query) -> Listing {
         Listing { sessions: query.select(self.sessions.iter().cloned()), damage: self.damage.clone() }
     }
 
-    /// One record. One that was there and is lost is an error, as is one of a newer schema.
+    /// Returns one record; an error if it is lost or of a newer schema.
     pub(crate) fn load_session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
         if let Some(row) = self.salvage.rows.get(id) {
             return row.parse().map(Some).map_err(|error| rows::refuse(id, error));
@@ -123,20 +120,19 @@ impl Broken {
         Ok(None)
     }
 
-    /// Every readable record.
+    /// Returns every readable record.
     pub(crate) fn sessions(&self) -> &[Session] {
         &self.sessions
     }
 
-    /// The rows that a mended store keeps: those of a newer schema too, which are whole and not ours to
-    /// drop.
+    /// Returns the rows that a repaired store keeps, including intact rows of a newer schema.
     pub(crate) fn kept_rows(&self) -> impl Iterator<Item = &Row> {
-        let usable = |row: &&Row| !matches!(row.parse(), Err(RecordError::Malformed(_)));
+        let usable = |row: &&Row| row.parse().map_or_else(|error| error.is_newer(), |_| true);
         self.salvage.rows.values().filter(usable)
     }
 }
 
-/// Adds a finding about a place that none speaks of yet.
+/// Adds a finding unless there is already one for its place.
 fn note(damage: &mut Vec<Damage>, finding: Damage) {
     if damage.iter().all(|known| known.place != finding.place) {
         damage.push(finding);
@@ -144,14 +140,14 @@ fn note(damage: &mut Vec<Damage>, finding: Damage) {
 }
 
 fn lost(id: &SessionId) -> Damage {
-    let what = "its record was here and cannot be read".to_owned();
+    let what = "its record existed and cannot be read".to_owned();
     Damage { place: format!("session {id}"), what, harmless: false }
 }
 
-/// The log, taken apart; an empty one where there is none. No lock of SQLite is on this file, so it can be
-/// opened and closed at will.
+/// Parses the log; an empty one if there is none. SQLite holds no lock on this file, so it can be opened and
+/// closed at any time.
 pub(crate) fn load_wal(files: &Files) -> Result<Wal, StoreError> {
     let wal = files.wal();
-    let bytes = find(fs::read(&wal)).map_err(|source| failed("cannot read", &wal, source))?;
+    let bytes = find(read_regular(&wal, LARGE_FILE)).map_err(|source| failed("cannot read", &wal, source))?;
     Ok(Wal::parse(bytes.unwrap_or_default()))
 }

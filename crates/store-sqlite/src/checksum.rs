@@ -1,9 +1,9 @@
-//! The checksum that every row carries. SQLite notices a broken tree, but not a changed value.
+//! The checksum in every row. SQLite detects a broken tree, but not a changed value.
 
 use rusqlite::types::Value;
 
-/// The checksum of a row of `table`: over each value with its type and length, so that no byte can move
-/// from one column to the next unseen.
+/// Returns the checksum of a row of `table`. It covers the type and length of each value, so that a byte that
+/// moves to another column is detected.
 pub(crate) fn of_row(table: &str, values: &[Value]) -> i64 {
     let mut hasher = crc32fast::Hasher::new();
     let mut add = |kind: u8, bytes: &[u8]| {
@@ -24,8 +24,7 @@ pub(crate) fn of_row(table: &str, values: &[Value]) -> i64 {
     i64::from(hasher.finalize())
 }
 
-/// Splits off the checksum, which every table has as its last column; `None` where it does not fit the
-/// rest of the row.
+/// Removes the checksum, the last column of every table; `None` if it does not match the rest of the row.
 pub(crate) fn verify(table: &str, mut values: Vec<Value>) -> Option<Vec<Value>> {
     let checksum = values.pop()?;
     let fits = checksum == Value::Integer(of_row(table, &values));
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_byte_that_changes_columns_changes_the_checksum() {
+    fn moving_a_byte_to_another_column_changes_the_checksum() {
         let text = |text: &str| Value::Text(text.to_owned());
         let one = of_row("t", &[text("ab"), text("c")]);
         assert_ne!(one, of_row("t", &[text("a"), text("bc")]));
@@ -46,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_right_checksum_is_split_off() {
+    fn a_row_with_a_wrong_checksum_is_rejected() {
         let row = vec![Value::Integer(7), Value::Integer(of_row("t", &[Value::Integer(7)]))];
         assert_eq!(verify("t", row.clone()), Some(vec![Value::Integer(7)]));
         assert_eq!(verify("u", row), None);

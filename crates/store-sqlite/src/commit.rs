@@ -1,5 +1,4 @@
-//! One commit: the rules are checked and the rows written in one immediate transaction, and everything
-//! around it that must happen in the same order each time.
+//! One commit: checks the rules and writes the rows in one immediate transaction.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +13,9 @@ use crate::files::{Files, WriterLock};
 use crate::live::Live;
 use crate::meta::Meta;
 use crate::rows::{self, Row};
+use crate::schema;
 
-/// Applies `batch` on `connection`, all or nothing, and gives the store as it is afterwards.
+/// Applies `batch` on `connection`, all or nothing, and returns the store's metadata afterwards.
 pub(crate) fn apply(
     _: &WriterLock,
     files: &Files,
@@ -25,7 +25,7 @@ pub(crate) fn apply(
 ) -> Result<Meta, Fault> {
     let sql = |error| Fault::of("cannot write", &files.db, error);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
-    let mut meta = require_meta(&transaction, files)?;
+    let mut meta = require_writable_meta(&transaction, files)?;
     live.require_progress(meta.seq)?;
     let present = check(&transaction, files, batch)?;
     meta.seq += 1;
@@ -42,13 +42,23 @@ pub(crate) fn apply(
     Ok(meta)
 }
 
-/// What the store says of itself, which must be whole.
+/// Returns the store's metadata, which must be intact.
 pub(crate) fn require_meta(connection: &Connection, files: &Files) -> Result<Meta, Fault> {
     let meta = Meta::load(connection).map_err(|error| Fault::of("cannot read", &files.db, error))?;
-    meta.ok_or_else(|| Fault::damaged("what the store says of itself is damaged"))
+    meta.ok_or_else(|| Fault::damaged("the store's metadata is damaged"))
 }
 
-/// Checks the rules, and gives the rows that the batch is about as they are now.
+/// Returns the same for a writer: the format may have been raised since the store was opened.
+pub(crate) fn require_writable_meta(connection: &Connection, files: &Files) -> Result<Meta, Fault> {
+    let meta = require_meta(connection, files)?;
+    if meta.format <= schema::newest() {
+        return Ok(meta);
+    }
+    let (found, supported) = (meta.format.unsigned_abs(), schema::newest().unsigned_abs());
+    Err(StoreError::newer_format(&files.db, (found, supported), []).into())
+}
+
+/// Checks the rules and returns the current rows that the batch changes.
 fn check(
     transaction: &Transaction<'_>,
     files: &Files,
@@ -71,13 +81,13 @@ fn find_row(connection: &Connection, files: &Files, id: &SessionId) -> Result<Op
     found.transpose().map_err(|bad| Fault::Damage(vec![bad.damage()]))
 }
 
-/// What the rules must know of a row. One of a newer schema is not ours to change.
+/// Returns what the rules must know about a row. A record of a newer schema must not be changed.
 fn stand(row: &Row) -> Result<Standing, StoreError> {
     let session = row.parse().map_err(|error: RecordError| rows::refuse(&row.id, error))?;
     Ok(Standing { revision: row.revision, status: session.status })
 }
 
-/// The active session that is called `name`.
+/// Returns the active session with the name `name`.
 fn find_holder(connection: &Connection, files: &Files, name: &str) -> Result<Option<SessionId>, StoreError> {
     let find = || {
         let sql = "SELECT id FROM sessions WHERE name = ?1 AND finished = 0 AND status IN (?2, ?3)";
@@ -118,14 +128,14 @@ fn apply_change(
     }
 }
 
-/// The counters, which must all be whole.
+/// Returns the counters, which must all be intact.
 pub(crate) fn load_counters(connection: &Connection, files: &Files) -> Result<BTreeMap<String, u64>, Fault> {
     let loaded = counters::load(connection).map_err(|error| Fault::of("cannot read", &files.db, error))?;
     let whole: Option<_> = loaded.into_iter().collect();
     whole.ok_or_else(|| Fault::damaged("a counter is damaged"))
 }
 
-/// What the counters in `more` become.
+/// Returns the new values of the counters in `more`.
 fn grow(known: &BTreeMap<String, u64>, more: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let grown = |(name, by): (&String, &u64)| {
         (name.clone(), known.get(name).copied().unwrap_or(0).saturating_add(*by))

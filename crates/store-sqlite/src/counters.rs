@@ -1,4 +1,4 @@
-//! The counters that commits add to. They only ever grow.
+//! The counters that commits increment. They never decrease.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::rows::stored;
 
 const TABLE: &str = "counters";
 
-/// Takes the values of a row, the checksum among them, as a counter.
+/// Converts the values of a row, including the checksum, into a counter.
 pub(crate) fn from_values(values: Vec<Value>) -> Option<(String, u64)> {
     let values = checksum::verify(TABLE, values)?;
     let [Value::Text(name), Value::Integer(value)] = values.as_slice() else { return None };
     Some((name.clone(), u64::try_from(*value).ok()?))
 }
 
-/// Every counter; `None` for one whose checksum is wrong.
+/// Returns every counter; `None` for one with a wrong checksum.
 pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Vec<Option<(String, u64)>>> {
     let mut statement = connection.prepare_cached("SELECT name, value, checksum FROM counters")?;
     let rows = statement.query_map([], |row| (0..3).map(|column| row.get(column)).collect())?;
     rows.map(|values| values.map(from_values)).collect()
 }
 
-/// Writes what `counters` has become.
+/// Writes the new values of `counters`.
 pub(crate) fn save(connection: &Connection, counters: &BTreeMap<String, u64>) -> rusqlite::Result<()> {
     for (name, value) in counters {
         let value = stored(*value);

@@ -1,5 +1,5 @@
-//! Reading everything: the tree, the definitions, every checksum, every count. This is what `check` does,
-//! and what an open does once where the file is not as our writers left it.
+//! The full check: the tree, the definitions, every checksum, every count. `check` runs it, and so does an
+//! open if the file is not as the last writer left it.
 
 use rusqlite::Connection;
 use sexton_core::store::Damage;
@@ -10,16 +10,16 @@ use crate::meta::{Meta, Tally};
 use crate::rows::{self, COLUMNS, Row};
 use crate::schema;
 
-/// What reading everything gave.
+/// The result of a full check.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// How many records are whole and usable.
+    /// The number of intact and usable records.
     pub(crate) records: u64,
-    /// What is not as it should be, the harmless too.
+    /// The damage, including harmless findings.
     pub(crate) damage: Vec<Damage>,
 }
 
-/// Reads everything in one snapshot. An error is for the caller to sort: damage can be one, too.
+/// Reads everything in one snapshot. The caller classifies an error, which may be damage too.
 pub(crate) fn check(connection: &Connection) -> rusqlite::Result<Findings> {
     let snapshot = connection.unchecked_transaction()?;
     let mut findings = Findings::default();
@@ -38,20 +38,21 @@ impl Findings {
     }
 }
 
-/// What the file's header says of how to read the rest, and the definitions, must be what we wrote.
+/// Checks that the file header's settings and the definitions are the ones that were written.
 fn check_header(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
     let encoding: String = connection.pragma_query_value(None, "encoding", |row| row.get(0))?;
     let vacuum: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
     if encoding != "UTF-8" || vacuum != 0 {
         findings.add("the file's header is damaged");
     }
-    if schema::load_definitions(connection)? != *schema::expected_definitions() {
+    let format = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if schema::expected_definitions(format) != Some(&schema::load_definitions(connection)?) {
         findings.add("the definitions of the tables are damaged");
     }
     Ok(())
 }
 
-/// SQLite's own check of its pages, and of every index against its table.
+/// Runs SQLite's own check of its pages, and of every index against its table.
 fn check_tree(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
     let mut statement = connection.prepare("PRAGMA integrity_check")?;
     let mut rows = statement.query([])?;
@@ -64,14 +65,15 @@ fn check_tree(connection: &Connection, findings: &mut Findings) -> rusqlite::Res
     Ok(())
 }
 
-/// Each index of a table, and what it is about.
+/// Each index, and the condition for its rows.
 const INDEXES: [(&str, &str); 3] = [
     ("sessions_newest", "created_ns IS NOT NULL"),
     ("sessions_unfinished", "finished = 0"),
     ("sessions_name", "name IS NOT NULL"),
 ];
 
-/// An index that holds nothing is hardly looked at by SQLite's own check, and yet the next write goes into it.
+/// Checks each index by counting, since SQLite's check hardly verifies an empty index, but the next write
+/// goes into it.
 fn check_indexes(connection: &Connection, findings: &mut Findings) -> rusqlite::Result<()> {
     for (index, about) in INDEXES {
         let count = |from: &str| {
@@ -80,7 +82,7 @@ fn check_indexes(connection: &Connection, findings: &mut Findings) -> rusqlite::
             })
         };
         if count(&format!("INDEXED BY {index}"))? != count("NOT INDEXED")? {
-            findings.add(format!("the index {index} does not fit its table"));
+            findings.add(format!("the index {index} does not match its table"));
         }
     }
     Ok(())
@@ -103,10 +105,10 @@ fn check_rows(connection: &Connection, findings: &mut Findings) -> rusqlite::Res
         }
     }
     match Meta::load(connection)? {
-        None => findings.add("what the store says of itself is damaged"),
+        None => findings.add("the store's metadata is damaged"),
         Some(meta) if meta.tally != tally => {
             let (counted, known) = (tally.of(None), meta.tally.of(None));
-            findings.add(format!("{counted} whole records are there, and there were {known}"));
+            findings.add(format!("{counted} intact records found, {known} expected"));
         }
         Some(_) => {}
     }

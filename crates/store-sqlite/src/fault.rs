@@ -1,5 +1,5 @@
-//! Why something inside the store did not work: the content is not what was written, or somebody refused.
-//! The two are never mixed up: a full disk is not damage, and a broken page is not worth a retry.
+//! The error type inside the store: either the content is not what was written, or an operation failed. The
+//! two are kept apart: a full disk is not damage, and a broken page is not worth a retry.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use sexton_core::store::Damage;
 pub(crate) enum Fault {
     /// The store's content is not what was written.
     Damage(Vec<Damage>),
-    /// Another file took the place of the one that was open.
+    /// The open file was replaced by another.
     Replaced,
-    /// The operating system, the database or the rules refused; the content is not in question.
+    /// The operating system, the database or the rules returned an error; the content is not in question.
     Refused(StoreError),
 }
 
@@ -26,12 +26,12 @@ impl From<StoreError> for Fault {
 }
 
 impl Fault {
-    /// Damage of the database as a whole.
+    /// Returns damage of the whole database.
     pub(crate) fn damaged(what: impl Into<String>) -> Fault {
         Fault::Damage(vec![database_damage(what)])
     }
 
-    /// Sorts an error of the database.
+    /// Classifies an error of the database.
     pub(crate) fn of(action: &'static str, path: &Path, error: rusqlite::Error) -> Fault {
         if is_damage(&error) {
             return Fault::damaged(error.to_string());
@@ -40,13 +40,13 @@ impl Fault {
     }
 }
 
-/// Damage of the database as a whole.
+/// Returns damage of the whole database.
 pub(crate) fn database_damage(what: impl Into<String>) -> Damage {
     Damage { place: "database".to_owned(), what: what.into(), harmless: false }
 }
 
-/// Whether `error` says that the content is wrong. What no statement of ours can cause by itself, such as
-/// a missing column or a value of another type, does.
+/// Returns whether `error` means that the content is wrong. This includes errors that no statement of this
+/// crate can cause on intact content, such as a missing column or a value of another type.
 fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _)

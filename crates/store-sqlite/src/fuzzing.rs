@@ -1,11 +1,11 @@
-//! What the fuzz target `stores` does to this crate. Compiled for it alone, with `--cfg fuzzing`.
+//! Entry points of the fuzz target `stores`. Compiled only with `--cfg fuzzing`.
 
 use crate::page::{PAGE_SIZE, be32};
 use crate::salvage::Salvage;
 use crate::wal::{FRAME, HEADER, Wal, checksum};
 
-/// Gives a log the checksums that its bytes should have, so that what a fuzzer changed in it is read; frames
-/// whose checksum is all ones keep it.
+/// Sets the correct checksums in a log, so that a fuzzer's changes reach the parser. Frames whose checksum is
+/// all ones keep it.
 pub fn seal(log: &mut [u8]) {
     let Some(first) = be32(log, 0).filter(|_| log.len() >= HEADER) else { return };
     let big_endian = first & 1 == 1;
@@ -25,16 +25,16 @@ fn write_sum(place: &mut [u8], (first, second): (u32, u32)) {
     place[4..].copy_from_slice(&second.to_be_bytes());
 }
 
-/// Reads a database and its log without SQLite. Every row that comes of it proves itself, and none is both
-/// there and lost.
+/// Reads a database and its log without SQLite. Asserts that every returned row has a valid checksum and that
+/// no row is both present and lost.
 pub fn salvage(database: &[u8], log: &[u8]) -> Vec<(String, u64)> {
     let wal = Wal::parse(log.to_vec());
     let salvage = Salvage::of(database, &wal);
     let of_row = |(id, row): (&sexton_core::SessionId, &crate::rows::Row)| {
         assert_eq!(row.id, *id);
-        assert!(!salvage.lost.contains(id), "{id} is there and lost");
-        assert!(row.revision <= salvage.seq(), "a row is of a commit");
-        // Whether its document is a record or not is for the reader of it to say.
+        assert!(!salvage.lost.contains(id), "{id} is both present and lost");
+        assert!(row.revision <= salvage.seq(), "every row belongs to a commit");
+        // Whether the document is a valid record is not checked here.
         let _ = (row.parse(), row.is_finished(), row.status());
         (id.to_string(), row.revision)
     };

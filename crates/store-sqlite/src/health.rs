@@ -1,7 +1,8 @@
-//! What state a store is in, found out before anything is done with it. The cheap questions are asked at
-//! every open; everything is read only where the file is not as our writers left it.
+//! Determines the state of a store before it is used. Cheap checks run at every open; everything is read only
+//! if the file is not as the last writer left it.
 //!
-//! Architecture invariant: this only reads. It takes no lock, so that who holds the writers' lock may ask.
+//! Architecture invariant: this only reads. It takes no lock, so that a holder of the writer lock may call
+//! it.
 
 use std::io;
 
@@ -19,35 +20,35 @@ use crate::meta::Meta;
 use crate::page::may_be_written;
 use crate::presence::read_database;
 use crate::salvage::Salvage;
-use crate::schema::{APPLICATION_ID, FORMAT};
+use crate::schema::{APPLICATION_ID, newest};
 
-/// What a store is like.
+/// The state of a store.
 pub(crate) enum Verdict {
-    /// There is none, and there never was.
+    /// It does not exist and never did.
     Absent,
-    /// It is sound.
+    /// It is intact.
     Sound(Sound),
     /// It must not be written.
     Broken(Broken),
 }
 
-/// A store that was found sound.
+/// An intact store.
 pub(crate) struct Sound {
-    /// The connection through which it was looked at.
+    /// The connection that was used for the check.
     pub(crate) link: Link,
-    /// What that connection may do.
+    /// The mode of that connection.
     pub(crate) mode: Mode,
-    /// What the store says of itself.
+    /// The store's metadata.
     pub(crate) meta: Meta,
-    /// The file that was looked at.
+    /// The file that was checked.
     pub(crate) stamp: FileStamp,
-    /// What is not as it should be and hurts nobody.
+    /// Harmless findings.
     pub(crate) findings: Vec<Damage>,
-    /// Whether the mark knows the file as it is, and the log is there: then a writer has nothing to settle.
+    /// Whether the mark matches the file and there is a log: then a writer has nothing to prepare.
     pub(crate) is_recorded: bool,
 }
 
-/// How the store is to be used.
+/// The intended use of the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Purpose {
     /// For reading or for writing.
@@ -56,54 +57,54 @@ pub(crate) struct Purpose {
     pub(crate) durability: Durability,
 }
 
-/// How often a store may change under our eyes before we give up; each time takes a whole repair.
+/// How often a store may change during the check before this gives up; each change takes a whole repair.
 const ATTEMPTS: usize = 100;
 
-/// How often a log that looks broken is read again: a writer may be in the middle of a frame.
-const SECOND_LOOKS: usize = 3;
+/// How often a log that seems broken is read again: a writer may be in the middle of a frame.
+const LOG_RETRIES: usize = 3;
 
-/// Looks at the store.
+/// Determines the state of the store.
 pub(crate) fn examine(files: &Files, purpose: Purpose) -> Result<Verdict, StoreError> {
     for _ in 0..ATTEMPTS {
-        // The mark first: what it says was committed must be seen by whoever looks after it.
+        // Load the mark first: the commit that it names must be visible in everything read later.
         let mark = load_mark(files)?;
-        let Some(ground) = Ground::find(files)? else { return examine_nothing(files, mark.as_ref()) };
-        match look(files, purpose, mark.as_ref(), ground) {
+        let Some(file_state) = FileState::find(files)? else { return examine_nothing(files, mark.as_ref()) };
+        match inspect(files, purpose, mark.as_ref(), file_state) {
             Ok(sound) => return Ok(Verdict::Sound(sound)),
             Err(Fault::Replaced) => {}
             Err(Fault::Refused(StoreError::NewerFormat { found, .. })) => {
                 return Broken::newer(files, mark.as_ref(), found).map(Verdict::Broken);
             }
             Err(Fault::Refused(error)) => return Err(error),
-            // Two files that were never one store, read together, are damage only to our eyes.
-            Err(Fault::Damage(_)) if ground.has_moved(files)? => {}
+            // Two files that never belonged together are not damage, only read at the wrong time.
+            Err(Fault::Damage(_)) if file_state.has_moved(files)? => {}
             Err(Fault::Damage(causes)) => return require_ours(files, mark.as_ref(), causes),
         }
     }
-    let source = io::Error::other("it is replaced again and again");
+    let source = io::Error::other("the file is replaced repeatedly");
     Err(failed("cannot open", &files.db, source))
 }
 
-/// The mark of the store. One that cannot be decoded is none.
+/// Loads the mark of the store. A mark that cannot be decoded counts as missing.
 pub(crate) fn load_mark(files: &Files) -> Result<Option<Mark>, StoreError> {
     let file = files.mark();
     file.load().map_err(|source| failed("cannot read", file.path(), source))
 }
 
-/// No database, or an empty one: a fresh start only where nothing says that there was more.
+/// Handles a missing or empty database: a new store only if nothing indicates that there was one.
 fn examine_nothing(files: &Files, mark: Option<&Mark>) -> Result<Verdict, StoreError> {
     if mark.is_none() && files.find_wal_stamp()?.is_none() {
         return Ok(Verdict::Absent);
     }
     let cause = Damage {
         place: "database".to_owned(),
-        what: "the file is gone or empty, and there were records in it".to_owned(),
+        what: "the file is missing or empty, but it contained records".to_owned(),
         harmless: false,
     };
     Broken::load(files, mark, vec![cause]).map(Verdict::Broken)
 }
 
-/// A damaged store, unless nothing in the file or beside it was ever ours.
+/// Returns a damaged store, or an error if nothing in the file or beside it belongs to Sexton.
 fn require_ours(files: &Files, mark: Option<&Mark>, causes: Vec<Damage>) -> Result<Verdict, StoreError> {
     let why = causes.first().map_or_else(String::new, |cause| cause.what.clone());
     let broken = Broken::load(files, mark, causes)?;
@@ -113,72 +114,78 @@ fn require_ours(files: &Files, mark: Option<&Mark>, causes: Vec<Damage>) -> Resu
     Ok(Verdict::Broken(broken))
 }
 
-/// The files as they are when an examination begins.
+/// The state of the files when the check begins.
 #[derive(Clone, Copy)]
-struct Ground {
+struct FileState {
     stamp: FileStamp,
-    /// Whether there is no log: nobody is writing.
-    is_still: bool,
+    /// Whether there is no log, that is, no writer is active.
+    has_no_log: bool,
 }
 
-impl Ground {
-    fn find(files: &Files) -> Result<Option<Ground>, StoreError> {
-        let is_still = files.find_wal_stamp()?.is_none();
-        Ok(files.find_stamp()?.map(|stamp| Ground { stamp, is_still }))
+impl FileState {
+    fn find(files: &Files) -> Result<Option<FileState>, StoreError> {
+        let has_no_log = files.find_wal_stamp()?.is_none();
+        Ok(files.find_stamp()?.map(|stamp| FileState { stamp, has_no_log }))
     }
 
-    /// Whether what was read since may not belong together.
+    /// Returns whether the files changed, so that what was read may not belong together.
     fn has_moved(self, files: &Files) -> Result<bool, StoreError> {
-        Ok(Ground::find(files)?.is_none_or(|now| {
+        Ok(FileState::find(files)?.is_none_or(|now| {
             now.stamp.inode != self.stamp.inode
-                || now.is_still != self.is_still
-                || (self.is_still && now.stamp != self.stamp)
+                || now.has_no_log != self.has_no_log
+                || (self.has_no_log && now.stamp != self.stamp)
         }))
     }
 }
 
-fn look(files: &Files, purpose: Purpose, mark: Option<&Mark>, ground: Ground) -> Result<Sound, Fault> {
-    let Ground { stamp, is_still } = ground;
+fn inspect(
+    files: &Files,
+    purpose: Purpose,
+    mark: Option<&Mark>,
+    file_state: FileState,
+) -> Result<Sound, Fault> {
+    let FileState { stamp, has_no_log } = file_state;
     let shared = match purpose.access {
         Access::Read => Mode::Read,
         Access::Write => Mode::Write(purpose.durability),
     };
-    let mut mode = if is_still { Mode::Still } else { shared };
+    let mut mode = if has_no_log { Mode::Immutable } else { shared };
     let mut link = Link::open(files, mode)?;
     let found = identify(&link).map_err(|error| explain(files, mode, error))?;
     let meta = require_our_format(files, found)?;
     let findings = compare(files, &link, &meta, mark, stamp)?;
-    if is_still && purpose.access == Access::Write {
-        // Only now that the store is known to be ours and sound may SQLite make files beside it.
+    if has_no_log && purpose.access == Access::Write {
+        // SQLite may create files beside the store only now that the store is known to be intact and
+        // Sexton's.
         mode = shared;
         link = Link::open(files, mode)?;
         Meta::load(&link).map_err(|error| Fault::of("cannot read", &files.db, error))?;
-        // The log is new, and its name must be as durable as the first commit in it. SQLite itself would
-        // sync the directory again in every process that commits, so ours is built not to.
+        // The log is new, and its name must be as durable as the first commit in it. SQLite would sync the
+        // directory again in every process that commits, so this build disables that.
         if purpose.durability == Durability::Power {
             sync_parent(&files.db)
                 .map_err(|source| failed("cannot sync the directory of", &files.db, source))?;
         }
     }
     require_writable(files, &link, mode)?;
-    if ground.has_moved(files)? {
+    if file_state.has_moved(files)? {
         return Err(Fault::Replaced);
     }
-    let is_recorded = !is_still && mark.is_some_and(|mark| mark.stamp == Some(stamp));
+    let is_recorded = !has_no_log && mark.is_some_and(|mark| mark.stamp == Some(stamp));
     Ok(Sound { link, mode, meta, stamp, findings, is_recorded })
 }
 
-/// Sorts the error of the first read. SQLite needs a file beside the log to read it, and does not say that
-/// this is what it could not make.
+/// Classifies the error of the first read. SQLite needs an index file beside the log, and its error does not
+/// name that file if it could not be created.
 fn explain(files: &Files, mode: Mode, error: rusqlite::Error) -> Fault {
     if mode != Mode::Read || error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
         return Fault::of("cannot read", &files.db, error);
     }
-    let action = "the store has a log that is not in the database yet, and no index of it can be made beside";
+    let action = "the store has a write-ahead log, but its index file cannot be created beside";
     Fault::Refused(StoreError::Backend { action, path: files.db.clone(), source: Box::new(error) })
 }
 
-/// Whose database it is and of which format, as the file's header and the store itself say.
+/// The owner and format of the database, from the file header and the store's metadata.
 struct Found {
     application: i64,
     version: i64,
@@ -189,28 +196,28 @@ fn identify(link: &Connection) -> rusqlite::Result<Found> {
     let application = link.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version = link.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let meta = match Meta::load(link) {
-        // A newer version may keep this elsewhere.
-        Err(_) if version > FORMAT => None,
+        // A newer version may store this elsewhere.
+        Err(_) if version > newest() => None,
         meta => meta?,
     };
     Ok(Found { application, version, meta })
 }
 
 fn require_our_format(files: &Files, found: Found) -> Result<Meta, Fault> {
-    // The header has no checksum and the store's own word has one: where that is whole, it decides.
+    // The header has no checksum and the metadata has one: if the metadata is intact, it decides.
     let stated = found.meta.as_ref().map_or(found.version, |meta| meta.format);
-    if stated > FORMAT && (found.application == i64::from(APPLICATION_ID) || found.meta.is_some()) {
-        let (found, supported) = (stated.unsigned_abs(), FORMAT.unsigned_abs());
-        return Err(StoreError::NewerFormat { path: files.db.clone(), found, supported }.into());
+    if stated > newest() && (found.application == i64::from(APPLICATION_ID) || found.meta.is_some()) {
+        let formats = (stated.unsigned_abs(), newest().unsigned_abs());
+        return Err(StoreError::newer_format(&files.db, formats, []).into());
     }
-    let meta = found.meta.ok_or_else(|| Fault::damaged("what the store says of itself is damaged"))?;
+    let meta = found.meta.ok_or_else(|| Fault::damaged("the store's metadata is damaged"))?;
     if found.version != meta.format || found.application != i64::from(APPLICATION_ID) {
         return Err(Fault::damaged("the file's header is damaged"));
     }
     Ok(meta)
 }
 
-/// Compares the store with what its writers left; gives what is harmless.
+/// Compares the store with its mark and returns the harmless findings.
 fn compare(
     files: &Files,
     link: &Connection,
@@ -228,7 +235,7 @@ fn compare(
     if mark.is_some_and(|mark| is_known(mark) && has_all(mark)) {
         return Ok(findings);
     }
-    // Others may have written since the mark was read.
+    // Another process may have written since the mark was loaded.
     let mark = load_mark(files)?;
     if !mark.as_ref().is_some_and(has_all) {
         findings.extend(scan_log(files, link)?);
@@ -247,7 +254,7 @@ fn require_same_store(meta: &Meta, mark: &Mark) -> Result<(), Fault> {
         return Ok(());
     }
     let (here, there) = (&meta.store, &mark.store);
-    Err(Fault::damaged(format!("another store ({here}) was put in the place of {there}")))
+    Err(Fault::damaged(format!("another store ({here}) replaced store {there}")))
 }
 
 fn require_all_commits(meta: &Meta, mark: &Mark) -> Result<(), Fault> {
@@ -257,16 +264,16 @@ fn require_all_commits(meta: &Meta, mark: &Mark) -> Result<(), Fault> {
     }
     let (first, last) = (meta.seq + 1, mark.sequence);
     Err(Fault::damaged(format!(
-        "{missing} acknowledged commits are missing ({first} to {last}): records of theirs are lost or show an \
+        "{missing} acknowledged commits are missing ({first} to {last}): their records are missing or show an \
          older state"
     )))
 }
 
-/// Looks in the log for commits that SQLite does not see. A bad frame with the next commits behind it is
-/// damage. Where only the very last commit is cut off, it was never acknowledged, or the mark would know.
+/// Searches the log for commits that SQLite does not see. A bad frame followed by further commits is damage.
+/// If only the very last commit is incomplete, it was never acknowledged, or the mark would name it.
 pub(crate) fn scan_log(files: &Files, link: &Connection) -> Result<Option<Damage>, Fault> {
     let mut finding = None;
-    for _ in 0..SECOND_LOOKS {
+    for _ in 0..LOG_RETRIES {
         finding = find_hidden_commits(files, link)?;
         if finding.is_none() {
             return Ok(None);
@@ -279,27 +286,27 @@ pub(crate) fn scan_log(files: &Files, link: &Connection) -> Result<Option<Damage
 }
 
 fn find_hidden_commits(files: &Files, link: &Connection) -> Result<Option<Damage>, Fault> {
-    // The log first: a commit that is made meanwhile is then seen, and not taken for a hidden one.
+    // Load the log first: a commit made meanwhile is then visible and not taken for a hidden one.
     let wal = load_wal(files)?;
     let meta = Meta::load(link).map_err(|error| Fault::of("cannot read", &files.db, error))?;
-    let seen = meta.ok_or_else(|| Fault::damaged("what the store says of itself is damaged"))?.seq;
+    let seen = meta.ok_or_else(|| Fault::damaged("the store's metadata is damaged"))?.seq;
     let last = Salvage::of(&[], &wal).seq();
     if last <= seen {
         return Ok(None);
     }
-    // A commit begins only after the one before it was acknowledged, and the header is synced before any
-    // frame: neither of these can be left by a write that was cut off.
+    // A commit begins only after the previous one was acknowledged, and the header is synced before any
+    // frame: an interrupted write can leave neither of these.
     let harmless = last == seen + 1 && wal.header_is_whole;
     let what = if harmless {
-        "the last write was cut off before it was acknowledged; the next one takes its place".to_owned()
+        "the last write was interrupted before it was acknowledged; the next write replaces it".to_owned()
     } else {
-        format!("it is damaged, and the commits behind that place ({} to {last}) are hidden", seen + 1)
+        format!("it is damaged, and the commits after the damage ({} to {last}) are not visible", seen + 1)
     };
     Ok(Some(Damage { place: "write-ahead log".to_owned(), what, harmless }))
 }
 
-/// A database that SQLite opened for reading only, though it was asked for more: the file's header says so,
-/// or the system did not let it.
+/// Returns an error if SQLite opened the database read-only although write access was requested: the file
+/// header says so, or permission was denied.
 fn require_writable(files: &Files, link: &Link, mode: Mode) -> Result<(), Fault> {
     let is_readonly = link.is_readonly(rusqlite::MAIN_DB);
     let is_readonly = is_readonly.map_err(|error| Fault::of("cannot open", &files.db, error))?;

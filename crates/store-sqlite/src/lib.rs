@@ -1,13 +1,13 @@
 //! Sexton's default store: one SQLite database.
 //!
-//! Records are JSON documents with the columns that listings need beside them; any program that reads
-//! SQLite can read them. Commits go through SQLite's write-ahead log, one sync each. What SQLite does not
-//! notice is noticed here: a checksum in every row, a tally of all rows, and the mark of the last
-//! acknowledged commit beside the file.
+//! Records are JSON documents beside the columns that listings need; any program that reads SQLite can read
+//! them. Commits go through SQLite's write-ahead log, with one sync each. This crate detects what SQLite does
+//! not: a checksum in every row, a tally of all rows, and a mark beside the file with the last acknowledged
+//! commit.
 //!
-//! Architecture invariant: a store that is damaged or of a newer format is never opened for writing by
-//! SQLite. It is read page by page (`salvage.rs`) and stays as it is until `repair` or `restore` builds a
-//! new file and puts it in its place.
+//! Architecture invariant: SQLite never opens a store for writing that is damaged or of a newer format. Such
+//! a store is read page by page (`salvage.rs`) and stays unchanged until `repair` or `restore` builds a new
+//! file that replaces it.
 
 mod backup;
 mod broken;
@@ -27,6 +27,7 @@ mod meta;
 mod page;
 mod presence;
 mod query;
+mod raise;
 mod read;
 mod rebuild;
 mod rows;
@@ -41,7 +42,7 @@ use sexton_core::plugin::{StoreOptions, StorePlugin, inventory};
 use sexton_core::resume::Dialect;
 use sexton_core::{Store, StoreError};
 
-/// The scheme of this backend.
+/// The URL scheme of this backend.
 const NAME: &str = "sqlite";
 
 /// Opens the store at `options.path`.

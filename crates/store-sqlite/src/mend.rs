@@ -1,5 +1,5 @@
-//! Repairing and restoring. A sound store is changed by a transaction like any other; a broken one is
-//! never written: a new file takes its place.
+//! Repair and restore. An intact store is changed by an ordinary transaction; a broken one is never written
+//! but replaced by a new file.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,26 @@ use sexton_core::store::{RepairReport, Restored};
 use sexton_core::{SessionId, StoreError, Time};
 
 use crate::broken::Broken;
-use crate::commit::require_meta;
+use crate::commit::require_writable_meta;
 use crate::fault::Fault;
 use crate::files::Files;
 use crate::meta::{Meta, Tally};
 use crate::read::load_rows;
 use crate::rebuild::{self, Content};
 use crate::rows::Row;
+use crate::schema::OLDEST;
 use crate::store::SqliteStore;
 use crate::view::{View, examine_deeply};
 use crate::write::{LOG_PAGES, write};
 use sexton_durable::random_uuid;
 
-/// Sets the damaged files aside and goes on with what can be read. Does nothing to a sound store.
+/// Moves the damaged files to the quarantine and keeps the readable records. Does nothing to an intact store.
 pub(crate) fn repair(store: &SqliteStore, now: Time) -> Result<RepairReport, StoreError> {
     let files = &store.files;
     let lock = files.lock_writers()?;
-    store.remember(View::settle(&lock, files, store.purpose)?);
+    store.set_view(View::prepare(&lock, files, store.purpose)?);
     let (view, findings) = examine_deeply(files, store.purpose)?;
-    let View::Broken(broken) = store.remember(view) else {
+    let View::Broken(broken) = store.set_view(view) else {
         return Ok(RepairReport { kept: findings.records, ..RepairReport::default() });
     };
     if broken.is_newer() {
@@ -35,23 +36,23 @@ pub(crate) fn repair(store: &SqliteStore, now: Time) -> Result<RepairReport, Sto
     let rows: Vec<_> = broken.kept_rows().cloned().collect();
     let kept = rows.len() as u64;
     let quarantine = rebuild::replace(&lock, files, &content(&broken, rows), now)?;
-    store.remember(View::settle(&lock, files, store.purpose)?);
+    store.set_view(View::prepare(&lock, files, store.purpose)?);
     Ok(RepairReport { kept, quarantined: broken.damage.clone(), quarantine: Some(quarantine) })
 }
 
-/// Puts the records of a backup in the place of all that are finished here.
+/// Replaces all finished records with those of a backup.
 pub(crate) fn restore(store: &SqliteStore, backup: &[Row], now: Time) -> Result<Restored, StoreError> {
     let files = &store.files;
     let lock = files.lock_writers()?;
-    store.remember(View::settle(&lock, files, store.purpose)?);
+    store.set_view(View::prepare(&lock, files, store.purpose)?);
     let (view, _) = examine_deeply(files, store.purpose)?;
-    if let View::Broken(broken) = store.remember(view) {
+    if let View::Broken(broken) = store.set_view(view) {
         if broken.is_newer() {
             return Err(broken.refusal(files));
         }
         let (rows, restored) = merge(broken.kept_rows(), backup, broken.seq + 1);
         rebuild::replace(&lock, files, &content(&broken, rows), now)?;
-        store.remember(View::settle(&lock, files, store.purpose)?);
+        store.set_view(View::prepare(&lock, files, store.purpose)?);
         return Ok(restored);
     }
     drop(lock);
@@ -65,7 +66,7 @@ pub(crate) fn restore(store: &SqliteStore, backup: &[Row], now: Time) -> Result<
     Ok(restored.into_inner())
 }
 
-/// The whole restore as one commit.
+/// Restores in one commit.
 fn restore_in_place(
     files: &Files,
     connection: &mut Connection,
@@ -73,7 +74,7 @@ fn restore_in_place(
 ) -> Result<(Meta, Restored), Fault> {
     let sql = |error| Fault::of("cannot write", &files.db, error);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
-    let mut meta = require_meta(&transaction, files)?;
+    let mut meta = require_writable_meta(&transaction, files)?;
     meta.seq += 1;
     let (rows, restored) = merge(load_rows(&transaction, files)?.iter(), backup, meta.seq);
     transaction.execute("DELETE FROM sessions", []).map_err(sql)?;
@@ -87,8 +88,8 @@ fn restore_in_place(
     Ok((meta, restored))
 }
 
-/// The rows after a restore: what is not finished here stays as it is, everything else is the backup's,
-/// under a new revision, so that nobody takes it for what he read before.
+/// Returns the rows after a restore: unfinished records stay, and all others come from the backup with a new
+/// revision, so that they are not taken for the versions read before.
 fn merge<'a>(present: impl Iterator<Item = &'a Row>, backup: &[Row], revision: u64) -> (Vec<Row>, Restored) {
     let unfinished = present.filter(|row| !row.is_finished()).map(|row| (row.id.clone(), row.clone()));
     let mut rows: BTreeMap<SessionId, Row> = unfinished.collect();
@@ -100,10 +101,12 @@ fn merge<'a>(present: impl Iterator<Item = &'a Row>, backup: &[Row], revision: u
     (rows.into_values().collect(), Restored { restored, kept })
 }
 
-/// What takes the place of a broken store: `rows`, and everything else that is left of it. Its next commit
-/// has a number that none ever had.
+/// Returns the content that replaces a broken store: `rows`, and everything else that is readable. Its next
+/// commit has a number that was never used. It keeps its format; if that is unknown, it gets one that every
+/// release reads.
 fn content(broken: &Broken, rows: Vec<Row>) -> Content {
     Content {
+        format: broken.salvage.meta.as_ref().map_or(OLDEST, |meta| meta.format),
         store: broken.store.clone().unwrap_or_else(random_uuid),
         seq: broken.seq + 1,
         rows,

@@ -1,5 +1,5 @@
-//! The one row that says what the store is: its format, its identifier, the number of its last commit,
-//! and how many records of each status there are. Every commit writes it.
+//! The metadata row: the store's format, its identifier, the number of its last commit, and the number of
+//! records per status. Every commit writes it.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,10 @@ use sexton_core::Status;
 
 use crate::checksum;
 use crate::rows::stored;
-use crate::schema::FORMAT;
 
 const TABLE: &str = "meta";
 
-/// The row of `meta`, whose checksum was right.
+/// The row of `meta`, with a valid checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     /// The format of the store.
@@ -22,21 +21,21 @@ pub(crate) struct Meta {
     pub(crate) store: String,
     /// The number of the last commit.
     pub(crate) seq: u64,
-    /// How many records there are of each status.
+    /// The number of records per status.
     pub(crate) tally: Tally,
 }
 
-/// How many records there are of each status. Statuses are text here: a newer version may know more.
+/// The number of records per status. Statuses are text here: a newer version may have more of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally(BTreeMap<String, u64>);
 
 impl Tally {
-    /// Counts one more.
+    /// Adds one record.
     pub(crate) fn add(&mut self, status: &str) {
         *self.0.entry(status.to_owned()).or_default() += 1;
     }
 
-    /// Counts one less.
+    /// Removes one record.
     pub(crate) fn take(&mut self, status: &str) {
         if let Some(count) = self.0.get_mut(status) {
             *count = count.saturating_sub(1);
@@ -46,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// How many records have one of `statuses`; of any where that is `None`.
+    /// Returns the number of records with one of `statuses`, or of all records if that is `None`.
     pub(crate) fn of(&self, statuses: Option<&[Status]>) -> u64 {
         let counts = |status: &&String| {
             statuses.is_none_or(|wanted| wanted.iter().any(|wanted| wanted.as_str() == status.as_str()))
@@ -54,19 +53,19 @@ impl Tally {
         self.0.iter().filter(|(status, _)| counts(status)).map(|(_, count)| count).sum()
     }
 
-    /// The counts of the statuses that this version knows.
+    /// Returns the counts of the statuses that this version knows.
     pub(crate) fn known(&self) -> BTreeMap<Status, u64> {
         self.0.iter().filter_map(|(status, count)| Some((status.parse().ok()?, *count))).collect()
     }
 }
 
 impl Meta {
-    /// A store without records.
-    pub(crate) fn new(store: String) -> Meta {
-        Meta { format: FORMAT, store, seq: 0, tally: Tally::default() }
+    /// Returns the metadata of a store of `format` without records.
+    pub(crate) fn new(store: String, format: i64) -> Meta {
+        Meta { format, store, seq: 0, tally: Tally::default() }
     }
 
-    /// Takes the values of a row, without the key and with the checksum.
+    /// Converts the values of a row, without the key and with the checksum.
     pub(crate) fn from_values(values: Vec<Value>) -> Option<Meta> {
         let values = checksum::verify(TABLE, values)?;
         let [Value::Integer(format), Value::Text(store), Value::Integer(seq), Value::Text(tally)] =
@@ -78,7 +77,7 @@ impl Meta {
         Some(Meta { format: *format, store: store.clone(), seq: u64::try_from(*seq).ok()?, tally })
     }
 
-    /// Reads the row; `None` where its checksum is wrong.
+    /// Reads the row; `None` if its checksum is wrong.
     pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Option<Meta>> {
         let mut statement = connection
             .prepare_cached("SELECT format, store, seq, tally, checksum FROM meta WHERE one = 1")?;
@@ -88,7 +87,8 @@ impl Meta {
 
     /// Writes the row.
     pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let tally = serde_json::to_string(&self.tally.0).expect("a map of texts to numbers has a JSON form");
+        let tally =
+            serde_json::to_string(&self.tally.0).expect("a map of strings to numbers can be serialized");
         let mut values = vec![
             Value::Integer(self.format),
             Value::Text(self.store.clone()),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_counts_both_ways_and_forgets_what_is_zero() {
+    fn a_tally_adds_subtracts_and_drops_zero_counts() {
         let mut tally = Tally::default();
         for status in ["running", "failed", "running"] {
             tally.add(status);

@@ -1,35 +1,34 @@
-//! SQLite's pages, read without SQLite: the rows that lie in a page, one by one, each as far as it can be
-//! decoded. The format is the documented one (sqlite.org/fileformat.html) and never changes.
+//! Reads SQLite's pages without SQLite: the rows in a page, each as far as it can be decoded. The format is
+//! documented (sqlite.org/fileformat.html) and stable.
 //!
-//! Architecture invariant: whatever the bytes are, nothing here panics, loops for ever or believes a
-//! length. Whether a row is one of ours is for its checksum to say.
+//! Architecture invariant: whatever the bytes are, nothing here panics, loops endlessly or trusts a length.
+//! The checksum decides whether a row belongs to this store.
 
 use std::collections::BTreeSet;
 
 use rusqlite::types::Value;
 
-/// The size of a page; every database of ours is made with it.
+/// The page size of every database that this crate creates.
 pub(crate) const PAGE_SIZE: usize = 4096;
 
-/// Where the tree of page 1 begins: behind the file's header.
+/// The start of the tree in page 1, after the file header.
 const FILE_HEADER: usize = 100;
 
-/// More than any payload of ours: a longer one is a broken length.
+/// More than any payload of this store: a longer one is a broken length.
 const MAX_PAYLOAD: usize = 64 << 20;
 
-/// Where pages come from.
+/// A source of pages.
 pub(crate) trait Pages {
-    /// The page with the number `number`, counted from 1.
+    /// Returns the page with the number `number`, counted from 1.
     fn find_page(&self, number: u32) -> Option<&[u8]>;
 }
 
-/// Whether the header of a database says that it may be written; a number there that nobody uses means
-/// that it may not.
+/// Returns whether the database header permits writing; an unknown version number there does not.
 pub(crate) fn may_be_written(database: &[u8]) -> bool {
     database.get(18).is_some_and(|version| *version <= 2)
 }
 
-/// What kind of tree a page belongs to.
+/// The kind of tree that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A leaf of a table: its cells are rows.
@@ -40,7 +39,7 @@ pub(crate) enum Kind {
     IndexInner,
 }
 
-/// The kind of the page, where its cells hold anything.
+/// Returns the kind of the page if its cells contain data.
 pub(crate) fn kind_of(number: u32, page: &[u8]) -> Option<Kind> {
     match page.get(start_of(number))? {
         0x0d => Some(Kind::TableLeaf),
@@ -50,7 +49,7 @@ pub(crate) fn kind_of(number: u32, page: &[u8]) -> Option<Kind> {
     }
 }
 
-/// The records in a page's cells; what cannot be decoded is left out.
+/// Returns the records in a page's cells; those that cannot be decoded are omitted.
 pub(crate) fn records(number: u32, page: &[u8], kind: Kind, pages: &dyn Pages) -> Vec<Vec<Value>> {
     let start = start_of(number);
     let pointers = start + if kind == Kind::IndexInner { 12 } else { 8 };
@@ -63,7 +62,7 @@ pub(crate) fn records(number: u32, page: &[u8], kind: Kind, pages: &dyn Pages) -
         .collect()
 }
 
-/// The pages that hold nothing, as the list of free pages says, as far as it can be followed.
+/// Returns the unused pages, as far as the list of free pages can be followed.
 pub(crate) fn free_pages(pages: &dyn Pages) -> BTreeSet<u32> {
     let mut free = BTreeSet::new();
     let mut next = pages.find_page(1).and_then(|header| be32(header, 32)).unwrap_or(0);
@@ -80,7 +79,7 @@ fn start_of(number: u32) -> usize {
     if number == 1 { FILE_HEADER } else { 0 }
 }
 
-/// The whole payload of the cell at `at`, its overflow pages included.
+/// Returns the whole payload of the cell at `at`, including its overflow pages.
 fn payload(page: &[u8], at: usize, kind: Kind, pages: &dyn Pages) -> Option<Vec<u8>> {
     let at = if kind == Kind::IndexInner { at + 4 } else { at };
     let (length, mut at) = varint(page, at)?;
@@ -104,7 +103,7 @@ fn payload(page: &[u8], at: usize, kind: Kind, pages: &dyn Pages) -> Option<Vec<
     Some(payload)
 }
 
-/// How much of a payload lies in the page itself.
+/// Returns how much of a payload is in the page itself.
 fn local_length(length: usize, kind: Kind) -> usize {
     let most = match kind {
         Kind::TableLeaf => PAGE_SIZE - 35,
@@ -118,7 +117,7 @@ fn local_length(length: usize, kind: Kind) -> usize {
     if fitting <= most { fitting } else { least }
 }
 
-/// The values of a record; `None` where it does not end where it says.
+/// Returns the values of a record; `None` if a length exceeds the record.
 fn decode_record(record: &[u8]) -> Option<Vec<Value>> {
     let (header, mut at) = varint(record, 0)?;
     let header = usize::try_from(header).ok()?;
@@ -162,7 +161,7 @@ fn decode_value(serial: u64, bytes: &[u8]) -> Option<Value> {
     })
 }
 
-/// A number of one to nine bytes, and where the next thing begins.
+/// Reads a number of one to nine bytes and returns it with the position after it.
 fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let mut number: u64 = 0;
     for offset in 0..8 {
@@ -179,7 +178,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// A number of four bytes, the highest first.
+/// Reads a big-endian number of four bytes.
 pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_every_length_are_read() {
+    fn varints_of_every_length_are_decoded() {
         assert_eq!(varint(&[0x7f], 0), Some((127, 1)));
         assert_eq!(varint(&[0x81, 0x00], 0), Some((128, 2)));
         assert_eq!(varint(&[0xff; 9], 0), Some((u64::MAX, 9)));
@@ -197,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn integers_keep_their_sign() {
+    fn integers_are_sign_extended() {
         assert_eq!(decode_value(1, &[0xff]), Some(Value::Integer(-1)));
         assert_eq!(decode_value(2, &[0x01, 0x00]), Some(Value::Integer(256)));
         assert_eq!(decode_value(6, &i64::MIN.to_be_bytes()), Some(Value::Integer(i64::MIN)));
     }
 
     #[test]
-    fn a_length_that_lies_is_not_believed() {
+    fn a_wrong_length_is_rejected() {
         assert_eq!(decode_record(&[0x02, 0x7f]), None);
         assert_eq!(decode_record(&[0x05, 0x01]), None);
         assert_eq!(decode_record(&[]), None);

@@ -1,8 +1,8 @@
-//! Reading the database's bytes beside SQLite, safely.
+//! Safe reading of the database's bytes beside SQLite.
 //!
-//! SQLite holds POSIX locks, and a process loses all of those it has on a file as soon as it closes any
-//! descriptor of that file. So a descriptor of ours on a database that a connection of this process has
-//! open is kept until the last such connection is gone.
+//! SQLite holds POSIX locks, and a process loses all its locks on a file when it closes any descriptor of
+//! that file. So a descriptor of a database that a connection of this process has open is kept until the last
+//! such connection is closed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,6 +10,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sexton_durable::{LARGE_FILE, open_regular, read_regular};
 
 /// A file, by device and inode.
 type Key = (u64, u64);
@@ -26,13 +28,13 @@ fn open_files() -> MutexGuard<'static, BTreeMap<Key, Entry>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says that a connection of this process has a file open, until it is dropped. It must outlive the
+/// Registers that a connection of this process has a file open, until it is dropped. It must outlive the
 /// connection.
 pub(crate) struct Presence(Key);
 
 impl Presence {
-    /// Announces a connection to the file at `path`, before it is opened.
-    pub(crate) fn announce(path: &Path) -> io::Result<Presence> {
+    /// Registers a connection to the file at `path`, before it is opened.
+    pub(crate) fn register(path: &Path) -> io::Result<Presence> {
         let mut open = open_files();
         let key = key_of(&fs::metadata(path)?);
         open.entry(key).or_default().connections += 1;
@@ -52,17 +54,17 @@ impl Drop for Presence {
     }
 }
 
-/// The bytes of the database at `path`, as they lie in the file.
+/// Returns the bytes of the database file at `path`.
 pub(crate) fn read_database(path: &Path) -> io::Result<Vec<u8>> {
     let mut open = open_files();
     let key = key_of(&fs::metadata(path)?);
     let Some(entry) = open.get_mut(&key).filter(|entry| entry.connections > 0) else {
-        return fs::read(path);
+        return read_regular(path, LARGE_FILE);
     };
     if entry.held.is_none() {
-        entry.held = Some(File::open(path)?);
+        entry.held = Some(open_regular(path)?);
     }
-    let file = entry.held.as_ref().expect("it was put there above");
+    let file = entry.held.as_ref().expect("set above");
     let size = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
     let mut bytes = vec![0; size];
     let mut read = 0;
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_is_kept_while_a_connection_is_open_and_closed_after_it() {
+    fn a_descriptor_is_kept_until_the_last_connection_is_closed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "content").unwrap();
@@ -94,7 +96,7 @@ mod tests {
 
         assert_eq!(read_database(&path).unwrap(), b"content");
         assert!(!holds());
-        let presence = Presence::announce(&path).unwrap();
+        let presence = Presence::register(&path).unwrap();
         assert_eq!(read_database(&path).unwrap(), b"content");
         assert!(holds());
         drop(presence);

@@ -1,11 +1,11 @@
-//! A [`Query`] as SQL: what is filtered here is never deserialised.
+//! Translates a [`Query`] to SQL, so that filtered records are never deserialised.
 
 use rusqlite::types::Value;
 use sexton_core::{Query, Status};
 
 use crate::rows::{COLUMNS, repo_value, stored};
 
-/// A statement and what is bound to it.
+/// A statement and its parameters.
 pub(crate) struct Selection {
     /// The statement.
     pub(crate) sql: String,
@@ -13,7 +13,7 @@ pub(crate) struct Selection {
     pub(crate) values: Vec<Value>,
 }
 
-/// The statement that lists what `query` asks for, newest first.
+/// Returns the statement that lists the records matching `query`, newest first.
 pub(crate) fn select(query: &Query) -> Selection {
     let mut values = Vec::new();
     let mut conditions: Vec<String> = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn select(query: &Query) -> Selection {
             statuses.iter().map(|status| bind(Value::Text(status.as_str().to_owned()))).collect();
         conditions.push(format!("status IN ({})", names.join(", ")));
         if statuses.iter().copied().all(|status| !Status::is_finished(status)) {
-            // Says nothing new, but names the condition of the small index over what is not finished.
+            // Redundant, but the condition of the small index over unfinished records.
             conditions.push("finished = 0".to_owned());
         }
     }
@@ -37,8 +37,8 @@ pub(crate) fn select(query: &Query) -> Selection {
         conditions.push(format!("name = {}", bind(Value::Text(name.clone()))));
     }
     if let Some(prefix) = &query.id_prefix {
-        // An id is plain ASCII, so every one that begins so sorts before the prefix with the last letter
-        // there is behind it.
+        // Ids are ASCII, so every id with this prefix sorts before the prefix followed by the highest
+        // character.
         conditions.push(format!("id >= {}", bind(Value::Text(prefix.clone()))));
         conditions.push(format!("id < {}", bind(Value::Text(format!("{prefix}{}", char::MAX)))));
     }
@@ -49,8 +49,7 @@ pub(crate) fn select(query: &Query) -> Selection {
         conditions.push("finished = 0".to_owned());
     }
     if query.active_loop {
-        // Where the words are missing there is no such loop. Where they are there, the record itself says
-        // whose they are.
+        // Without this text there is no active loop. With it, the parsed record decides.
         conditions.push("instr(document, '\"active\":true') > 0".to_owned());
     }
     if let Some(time) = query.finished_before {
@@ -65,14 +64,14 @@ pub(crate) fn select(query: &Query) -> Selection {
         sql = format!("{sql} WHERE {}", conditions.join(" AND "));
     }
     sql += " ORDER BY created_ns DESC, id DESC";
-    // Some of those with the words are not meant: they are counted when they have been read.
+    // Some records with the text do not match; the limit applies after they are parsed.
     if let Some(limit) = query.limit.filter(|_| !query.active_loop) {
         sql = format!("{sql} LIMIT {}", bind(Value::Integer(stored(limit as u64))));
     }
     Selection { sql, values }
 }
 
-/// Whether the tally of the store says how many records `query` must find.
+/// Returns whether the store's tally gives the number of records that match `query`.
 pub(crate) fn is_counted(query: &Query) -> bool {
     let Query { statuses: _, ticket, name, id_prefix, repo, unsettled, active_loop, finished_before, limit } =
         query;
@@ -95,7 +94,7 @@ mod tests {
 
     fn plan(query: &Query) -> String {
         let mut connection = Connection::open_in_memory().unwrap();
-        schema::upgrade(&mut connection, schema::STEPS).unwrap();
+        schema::create(&mut connection, schema::newest()).unwrap();
         let Selection { sql, values } = select(query);
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let rows = statement.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3));
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_often_is_answered_from_an_index() {
+    fn frequent_queries_use_an_index() {
         assert_eq!(plan(&Query::active()), "SCAN sessions USING INDEX sessions_unfinished");
         assert_eq!(plan(&Query::all().limit(10)), "SCAN sessions USING INDEX sessions_newest");
         assert!(

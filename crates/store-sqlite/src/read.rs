@@ -1,5 +1,5 @@
-//! Reading a sound store through SQLite. Every row proves itself by its checksum, and a listing whose
-//! length the store knows is held to it.
+//! Reads an intact store through SQLite. Every row is verified by its checksum, and the length of a listing
+//! by the tally, where it applies.
 
 use rusqlite::Connection;
 use sexton_core::store::Listing;
@@ -11,7 +11,7 @@ use crate::files::Files;
 use crate::query::{self, Selection};
 use crate::rows::{self, COLUMNS, Row};
 
-/// The records that fit `query`, newest first.
+/// Returns the records that match `query`, newest first.
 pub(crate) fn list(connection: &Connection, files: &Files, query: &Query) -> Result<Listing, Fault> {
     let sql = |error| Fault::of("cannot read", &files.db, error);
     let snapshot = connection.unchecked_transaction().map_err(sql)?;
@@ -20,7 +20,7 @@ pub(crate) fn list(connection: &Connection, files: &Files, query: &Query) -> Res
         let known = require_meta(&snapshot, files)?.tally.of(query.statuses.as_deref());
         if known != found.len() as u64 {
             let found = found.len();
-            return Err(Fault::damaged(format!("{found} records were found, and there should be {known}")));
+            return Err(Fault::damaged(format!("{found} records found, {known} expected")));
         }
     }
     let mut listing = Listing::default();
@@ -43,14 +43,14 @@ fn select(connection: &Connection, query: &Query) -> rusqlite::Result<Vec<Vec<ru
     found.collect()
 }
 
-/// One record, or `None`.
+/// Returns one record, or `None`.
 pub(crate) fn load(connection: &Connection, files: &Files, id: &SessionId) -> Result<Option<Session>, Fault> {
     let found = rows::find(connection, id).map_err(|error| Fault::of("cannot read", &files.db, error))?;
     let row = found.transpose().map_err(|bad| Fault::Damage(vec![bad.damage()]))?;
     Ok(row.map(|row| row.parse().map_err(|error| rows::refuse(id, error))).transpose()?)
 }
 
-/// Every row, whole.
+/// Returns every row, all of them intact.
 pub(crate) fn load_rows(connection: &Connection, files: &Files) -> Result<Vec<Row>, Fault> {
     let read = || {
         let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM sessions"))?;

@@ -1,5 +1,5 @@
-//! A new database file from given rows, and how it takes the place of the present one: killed at any
-//! moment, either the old files are there, all of them, or the new one is.
+//! Builds a new database file from given rows and replaces the present one: if killed at any time, either all
+//! old files are there, or the new one is.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,10 +17,12 @@ use crate::meta::Meta;
 use crate::rows::Row;
 use crate::schema;
 
-/// What a new database is to hold.
+/// The content of a new database.
 pub(crate) struct Content {
     /// The store's identifier.
     pub(crate) store: String,
+    /// Its format.
+    pub(crate) format: i64,
     /// The number of the last commit.
     pub(crate) seq: u64,
     /// The records.
@@ -29,7 +31,7 @@ pub(crate) struct Content {
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
-/// Makes the database of a store that has none.
+/// Creates the database of a store that has none.
 pub(crate) fn create(lock: &WriterLock, files: &Files, content: &Content) -> Result<(), StoreError> {
     let unfinished = files.unfinished();
     build(&unfinished, content)?;
@@ -38,8 +40,8 @@ pub(crate) fn create(lock: &WriterLock, files: &Files, content: &Content) -> Res
     Ok(())
 }
 
-/// Puts a new database in the place of the present files, which are kept in the quarantine, and returns
-/// where that is.
+/// Replaces the present files with a new database. Keeps the old files in the quarantine, whose path it
+/// returns.
 pub(crate) fn replace(
     lock: &WriterLock,
     files: &Files,
@@ -52,7 +54,7 @@ pub(crate) fn replace(
     let label = now.timestamp().strftime("%Y%m%dT%H%M%SZ").to_string();
     for path in [&files.db, &files.wal()] {
         let kept = find(keep_aside(path, &quarantine, &label));
-        kept.map_err(|source| failed("cannot set aside", path, source))?;
+        kept.map_err(|source| failed("cannot quarantine", path, source))?;
     }
     rename(&unfinished, &files.successor())?;
     finish_replacement(lock, files)?;
@@ -60,8 +62,8 @@ pub(crate) fn replace(
     Ok(quarantine)
 }
 
-/// Completes a replacement that was cut off, where there is one. The old log must go before the new
-/// database comes, or SQLite would apply it there; what it holds is in the quarantine and in the successor.
+/// Completes an interrupted replacement, if there is one. The old log must be deleted before the new database
+/// is in place, or SQLite would apply it there; its content is in the quarantine and in the successor.
 pub(crate) fn finish_replacement(_: &WriterLock, files: &Files) -> Result<(), StoreError> {
     let successor = files.successor();
     if !files.has_successor()? {
@@ -74,7 +76,7 @@ pub(crate) fn finish_replacement(_: &WriterLock, files: &Files) -> Result<(), St
     rename(&successor, &files.db)
 }
 
-/// Writes the database to a file of its own, durably. What a killed writer left there is written over.
+/// Writes the database to a new file and syncs it. Leftovers of a killed writer are removed first.
 fn build(path: &Path, content: &Content) -> Result<(), StoreError> {
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut leftover = path.as_os_str().to_owned();
@@ -93,12 +95,12 @@ fn build(path: &Path, content: &Content) -> Result<(), StoreError> {
 
 fn fill(path: &Path, content: &Content) -> rusqlite::Result<()> {
     let mut connection = Connection::open(path)?;
-    // Nobody else sees this file, and it is thrown away where it is not finished.
+    // No other process uses this file, and it is discarded if it is not finished.
     connection.pragma_update(None, "journal_mode", "OFF")?;
     connection.pragma_update(None, "synchronous", "OFF")?;
-    schema::upgrade(&mut connection, schema::STEPS)?;
+    schema::create(&mut connection, content.format)?;
     let transaction = connection.transaction()?;
-    let mut meta = Meta { seq: content.seq, ..Meta::new(content.store.clone()) };
+    let mut meta = Meta { seq: content.seq, ..Meta::new(content.store.clone(), content.format) };
     for row in &content.rows {
         row.insert(&transaction)?;
         meta.tally.add(row.status());
@@ -110,23 +112,23 @@ fn fill(path: &Path, content: &Content) -> rusqlite::Result<()> {
     connection.close().map_err(|(_, error)| error)
 }
 
-/// An empty file that only its owner can read. SQLite gives its log the same permissions.
+/// Creates an empty file that only its owner can read. SQLite gives its log the same permissions.
 pub(crate) fn create_private(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
 }
 
-/// Makes a file's content durable.
+/// Syncs a file's content.
 pub(crate) fn sync(path: &Path) -> io::Result<()> {
     sync_all(&File::open(path)?)
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     let renamed = fs::rename(from, to).and_then(|()| sync_parent(to));
-    renamed.map_err(|source| failed("cannot put in place", to, source))
+    renamed.map_err(|source| failed("cannot replace", to, source))
 }
 
-/// The mark of a new database. Where it cannot be written the store is whole all the same: what is older
-/// than the file only proves less.
+/// Writes the mark of a new database. If this fails, the store is still intact: an older mark only proves
+/// less.
 fn write_mark(_: &WriterLock, files: &Files, content: &Content) {
     let stamp = files.find_stamp().ok().flatten();
     let _ = files.mark().store(&Mark { store: content.store.clone(), sequence: content.seq, stamp });

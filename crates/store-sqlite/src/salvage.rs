@@ -1,5 +1,5 @@
-//! What can still be read of a damaged store. SQLite is not asked: a broken tree stops it, and every row
-//! here proves itself by its own checksum.
+//! Reads what it can of a damaged store. SQLite is not used: it stops at a broken tree, and here every row is
+//! verified by its own checksum.
 //!
 //! Architecture invariant: this only reads. The files of a damaged store stay as they are until `repair`.
 
@@ -14,20 +14,20 @@ use crate::page::{self, Kind, PAGE_SIZE, Pages};
 use crate::rows::{COLUMN_COUNT, Row};
 use crate::wal::Wal;
 
-/// Everything readable.
+/// The readable content.
 #[derive(Debug, Default)]
 pub(crate) struct Salvage {
-    /// The rows, the newest revision of each.
+    /// The newest revision of each row.
     pub(crate) rows: BTreeMap<SessionId, Row>,
-    /// What the store said of itself last.
+    /// The newest metadata.
     pub(crate) meta: Option<Meta>,
     /// The counters.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// Records that were there and cannot be read.
+    /// Records that existed and cannot be read.
     pub(crate) lost: BTreeSet<SessionId>,
 }
 
-/// The database as SQLite would see it: the file, with the committed part of the log over it.
+/// The database as SQLite would see it: the file overlaid with the committed part of the log.
 struct Image<'a> {
     database: &'a [u8],
     log: BTreeMap<u32, &'a [u8]>,
@@ -42,7 +42,8 @@ impl<'a> Image<'a> {
         Image { database, log, page_count, in_file }
     }
 
-    /// The pages that are there. A log may count billions, or number one so: those between are not looked for.
+    /// Returns the numbers of the existing pages. A log may claim billions of pages; those that do not exist
+    /// are not tried.
     fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         let beyond = self.log.keys().copied().filter(|number| *number > self.in_file);
         (1..=self.in_file).chain(beyond).filter(|number| *number <= self.page_count)
@@ -55,7 +56,7 @@ impl Pages for Image<'_> {
             return Some(page);
         }
         let start = usize::try_from(number.checked_sub(1)?).ok()?.checked_mul(PAGE_SIZE)?;
-        // The last page of a file that was cut short is still worth a look.
+        // The last page of a truncated file may still contain rows.
         self.database
             .get(start..)
             .map(|rest| &rest[..rest.len().min(PAGE_SIZE)])
@@ -63,7 +64,7 @@ impl Pages for Image<'_> {
     }
 }
 
-/// The pages behind a break in the log, with the image below them.
+/// The pages after a break in the log, over the image below them.
 struct Detached<'a> {
     pages: BTreeMap<u32, &'a [u8]>,
     below: &'a Image<'a>,
@@ -76,7 +77,7 @@ impl Pages for Detached<'_> {
 }
 
 impl Salvage {
-    /// Reads what can be read of a database file and its log.
+    /// Reads what it can of a database file and its log.
     pub(crate) fn of(database: &[u8], wal: &Wal) -> Salvage {
         let image = Image::new(database, wal);
         let mut salvage = Salvage::default();
@@ -90,14 +91,14 @@ impl Salvage {
         salvage
     }
 
-    /// The highest number of a commit that left a trace.
+    /// Returns the highest commit number found.
     pub(crate) fn seq(&self) -> u64 {
         let newest_row = self.rows.values().map(|row| row.revision).max();
         newest_row.max(self.meta.as_ref().map(|meta| meta.seq)).unwrap_or(0)
     }
 
-    /// Adds what lies behind a break in the log. What is left there of a write that was never acknowledged
-    /// is no news: only what is newer than everything before the break counts.
+    /// Adds the content after a break in the log. Remains of a write that was never acknowledged are old:
+    /// only content newer than everything before the break counts.
     fn add_detached(&mut self, wal: &Wal, image: &Image<'_>) {
         let known = Some(self.seq());
         let pages = Detached { pages: wal.detached().collect(), below: image };
@@ -106,14 +107,14 @@ impl Salvage {
         }
     }
 
-    /// Adds the rows of a page; where `after` is given, only those of later commits.
+    /// Adds the rows of a page; if `after` is given, only those of later commits.
     fn add_page(&mut self, number: u32, page: &[u8], pages: &dyn Pages, after: Option<u64>) {
-        let is_news = |seq: u64| after.is_none_or(|after| seq > after);
+        let is_later = |seq: u64| after.is_none_or(|after| seq > after);
         let Some(kind) = page::kind_of(number, page) else { return };
         for values in page::records(number, page, kind, pages) {
             match (kind, values.len()) {
-                (Kind::TableLeaf, COLUMN_COUNT) => self.add_row(values, is_news),
-                (Kind::TableLeaf, 6) => self.add_meta(&values, is_news),
+                (Kind::TableLeaf, COLUMN_COUNT) => self.add_row(values, is_later),
+                (Kind::TableLeaf, 6) => self.add_meta(&values, is_later),
                 (Kind::TableLeaf, 3) => self.add_counter(values),
                 (Kind::IndexLeaf | Kind::IndexInner, 2) if after.is_none() => self.add_known_id(&values),
                 _ => {}
@@ -121,11 +122,11 @@ impl Salvage {
         }
     }
 
-    fn add_row(&mut self, values: Vec<Value>, is_news: impl Fn(u64) -> bool) {
+    fn add_row(&mut self, values: Vec<Value>, is_later: impl Fn(u64) -> bool) {
         match Row::from_values(values) {
             Ok(row) => {
                 let newest = self.rows.get(&row.id).is_none_or(|known| known.revision < row.revision);
-                if newest && is_news(row.revision) {
+                if newest && is_later(row.revision) {
                     self.rows.insert(row.id.clone(), row);
                 }
             }
@@ -133,9 +134,9 @@ impl Salvage {
         }
     }
 
-    fn add_meta(&mut self, values: &[Value], is_news: impl Fn(u64) -> bool) {
-        // The first column is the key, which SQLite keeps outside of the record.
-        let meta = Meta::from_values(values[1..].to_vec()).filter(|meta| is_news(meta.seq));
+    fn add_meta(&mut self, values: &[Value], is_later: impl Fn(u64) -> bool) {
+        // The first column is the key, which SQLite stores outside of the record.
+        let meta = Meta::from_values(values[1..].to_vec()).filter(|meta| is_later(meta.seq));
         let newest = meta.filter(|meta| self.meta.as_ref().is_none_or(|known| known.seq < meta.seq));
         self.meta = newest.or_else(|| self.meta.take());
     }
@@ -147,7 +148,8 @@ impl Salvage {
         }
     }
 
-    /// The one index of a single text is that of the ids: it names records whose rows are gone.
+    /// Adds an id from the id index, the only index of a single text column: it names records whose rows are
+    /// lost.
     fn add_known_id(&mut self, values: &[Value]) {
         if let [Value::Text(id), Value::Integer(_)] = values
             && let Ok(id) = id.parse()
@@ -174,12 +176,11 @@ mod tests {
     use crate::wal::checksum;
 
     fn open(path: &Path) -> Box<dyn Store> {
-        let options =
-            StoreOptions { path: path.to_owned(), access: Access::Write, durability: Durability::Process };
+        let options = StoreOptions::new(path.to_owned(), Access::Write, Durability::Process);
         crate::open(&options).unwrap()
     }
 
-    /// A record whose document fills from a fraction of a page to many pages.
+    /// Returns a record whose document fills from a fraction of a page to many pages.
     fn session(number: usize) -> Session {
         let host = Host::new("m", "h");
         let now = "2026-11-16T03:15:00Z".parse().unwrap();
@@ -189,7 +190,7 @@ mod tests {
         session
     }
 
-    /// What the files hold, read without SQLite, is what SQLite lists.
+    /// Asserts that the content read without SQLite equals what SQLite lists.
     fn assert_same(path: &Path, store: &dyn Store) {
         let listed = block_on(store.list(&Query::all())).unwrap().sessions;
         let files = Files::of(path).unwrap();
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_store_is_read_whole_without_sqlite_whatever_was_written_before() {
+    fn an_intact_store_can_be_read_completely_without_sqlite() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sessions.db");
         let store = open(&path);
@@ -229,7 +230,7 @@ mod tests {
         }
     }
 
-    /// A log of the page `number`, whose commit says that the database has `count` pages.
+    /// Returns a log of the page `number`, whose commit gives the database `count` pages.
     fn log_of(number: u32, count: u32) -> Wal {
         let mut bytes = Vec::new();
         let words = |bytes: &mut Vec<u8>, words: &[u32]| {
@@ -246,12 +247,12 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_a_log_counts_and_nobody_has_are_not_looked_for() {
+    fn pages_that_do_not_exist_are_not_tried() {
         let numbers = |pages: usize, wal: &Wal| -> Vec<u32> {
             Image::new(&vec![0; pages * PAGE_SIZE], wal).numbers().collect()
         };
         let wal = log_of(2, u32::MAX);
-        assert!(wal.committed().is_some_and(|(_, count)| count == u32::MAX), "the log is whole");
+        assert!(wal.committed().is_some_and(|(_, count)| count == u32::MAX), "the log is intact");
         assert_eq!(numbers(0, &wal), [2]);
         assert_eq!(numbers(3, &wal), [1, 2, 3]);
         assert_eq!(numbers(3, &log_of(u32::MAX, u32::MAX)), [1, 2, 3, u32::MAX]);
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_a_restore_took_away_do_not_come_back_from_free_pages() {
+    fn records_removed_by_a_restore_are_not_salvaged_from_free_pages() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sessions.db");
         let store = open(&path);

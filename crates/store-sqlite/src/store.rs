@@ -1,4 +1,4 @@
-//! The store itself: each call of the trait, on whichever view of the file is current.
+//! Implementation of the [`Store`] trait on the current view of the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use sexton_core::plugin::StoreOptions;
 use sexton_core::store::{
-    Access, Backup, Capabilities, CheckReport, Committed, Damage, Listing, LockGuard, LockName, RepairReport,
-    Restored, StoreInfo,
+    Access, Allows, Backup, Capabilities, CheckReport, Committed, Damage, Format, Listing, LockGuard,
+    LockName, RepairReport, Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
 use sexton_durable::{FileLock, create_private_dir};
@@ -22,7 +22,7 @@ use crate::files::{Files, failed};
 use crate::health::Purpose;
 use crate::live::lock;
 use crate::view::{View, examine_deeply};
-use crate::{backup, mend, read, write};
+use crate::{backup, mend, raise, read, write};
 
 /// A store on one SQLite database.
 pub(crate) struct SqliteStore {
@@ -32,39 +32,42 @@ pub(crate) struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store; for writing, one is made where there is none.
+    /// Opens the store; for writing, creates it if it does not exist.
     pub(crate) fn open(options: &StoreOptions) -> Result<SqliteStore, StoreError> {
         let files = Files::of(&options.path)?;
         let purpose = Purpose { access: options.access, durability: options.durability };
+        files.require_own()?;
         let view = Mutex::new(View::open(&files, purpose)?);
+        // Another user may have created a file meanwhile.
+        files.require_own()?;
         Ok(SqliteStore { files, purpose, view })
     }
 
-    /// The view of the file as it is now.
+    /// Returns the view of the file as it is now.
     pub(crate) fn view(&self) -> Result<View, StoreError> {
         let known = lock(&self.view).clone();
         if known.is_current(&self.files)? {
             return Ok(known);
         }
-        Ok(self.remember(View::examine(&self.files, self.purpose)?))
+        Ok(self.set_view(View::examine(&self.files, self.purpose)?))
     }
 
-    /// Takes note of what the file was found to be.
-    pub(crate) fn remember(&self, view: View) -> View {
+    /// Stores the new view.
+    pub(crate) fn set_view(&self, view: View) -> View {
         *lock(&self.view) = view.clone();
         view
     }
 
-    /// Takes note of damage that a use of the present view came upon; a file that was replaced meanwhile
-    /// is only looked at anew.
+    /// Records damage found while using the present view. A file that was replaced meanwhile is only checked
+    /// again.
     pub(crate) fn note_damage(&self, view: &View, causes: Vec<Damage>) -> Result<(), StoreError> {
         if view.is_current(&self.files)? {
-            self.remember(View::broken(&self.files, causes)?);
+            self.set_view(View::broken(&self.files, causes)?);
         }
         Ok(())
     }
 
-    /// Reads: through SQLite where the store is sound, from what can be read where it is not.
+    /// Reads through SQLite if the store is intact, or from the readable content if it is not.
     fn read<T: Default>(
         &self,
         sound: impl Fn(&Connection) -> Result<T, Fault>,
@@ -86,7 +89,7 @@ impl SqliteStore {
         }
     }
 
-    /// Refuses to write through a handle that was opened for reading.
+    /// Returns an error for a handle that was opened for reading.
     pub(crate) fn require_write_access(&self) -> Result<(), StoreError> {
         match self.purpose.access {
             Access::Write => Ok(()),
@@ -177,7 +180,7 @@ impl Store for SqliteStore {
 
     async fn check(&self) -> Result<CheckReport, StoreError> {
         let (view, findings) = examine_deeply(&self.files, self.purpose)?;
-        Ok(match self.remember(view) {
+        Ok(match self.set_view(view) {
             View::Broken(broken) => {
                 CheckReport { records: broken.sessions().len() as u64, damage: broken.damage.clone() }
             }
@@ -190,5 +193,15 @@ impl Store for SqliteStore {
     async fn repair(&self, now: Time) -> Result<RepairReport, StoreError> {
         self.require_write_access()?;
         mend::repair(self, now)
+    }
+
+    async fn format(&self) -> Result<Option<Format>, StoreError> {
+        let found = |link: &Connection| Ok(Some(raise::format_of(&require_meta(link, &self.files)?)));
+        self.read(found, |broken| Err(broken.refusal(&self.files)))
+    }
+
+    async fn raise_format(&self, allows: &Allows<'_>) -> Result<(), StoreError> {
+        self.require_write_access()?;
+        raise::raise(self, allows)
     }
 }

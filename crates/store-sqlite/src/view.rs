@@ -1,5 +1,5 @@
-//! Which view of the store's file a handle has: none, a sound store, or a broken one. A file can be
-//! replaced or change its state at any time, so a view is looked at again before each use.
+//! The view that a handle has of the store's file: absent, intact or broken. A file can be replaced or change
+//! its state at any time, so a view is checked again before each use.
 
 use std::sync::Arc;
 
@@ -14,21 +14,22 @@ use crate::files::{Files, WriterLock};
 use crate::health::{self, Purpose, Sound, Verdict};
 use crate::live::Live;
 use crate::rebuild::{self, Content};
+use crate::schema;
 use sexton_durable::random_uuid;
 
-/// What a handle knows of its file.
+/// The known state of the file.
 #[derive(Clone)]
 pub(crate) enum View {
-    /// There is none, and there never was.
+    /// It does not exist and never did.
     Absent,
-    /// A sound store.
+    /// An intact store.
     Live(Arc<Live>),
-    /// One that must not be written.
+    /// A store that must not be written.
     Broken(Arc<Broken>),
 }
 
 impl View {
-    /// Looks at the file without changing anything.
+    /// Checks the file without changing anything.
     pub(crate) fn examine(files: &Files, purpose: Purpose) -> Result<View, StoreError> {
         Ok(View::of(health::examine(files, purpose)?))
     }
@@ -41,20 +42,20 @@ impl View {
         }
     }
 
-    /// The view of a file in which `causes` were found.
+    /// Returns the view of a file in which `causes` were found.
     pub(crate) fn broken(files: &Files, causes: Vec<Damage>) -> Result<View, StoreError> {
         let mark = health::load_mark(files)?;
         Ok(View::Broken(Arc::new(Broken::load(files, mark.as_ref(), causes)?)))
     }
 
-    /// The first view of a handle.
+    /// Returns the first view of a handle.
     pub(crate) fn open(files: &Files, purpose: Purpose) -> Result<View, StoreError> {
         if purpose.access == Access::Read {
             return View::examine(files, purpose);
         }
         files.create_directory()?;
         if !files.has_successor()? {
-            // Without the lock first: what is in order, or not ours to touch, needs none.
+            // First without the lock: a store that is in order, or must not be changed, needs none.
             match health::examine(files, purpose)? {
                 Verdict::Broken(broken) if broken.is_newer() => return Err(broken.refusal(files)),
                 Verdict::Sound(sound) if !sound.is_recorded => {}
@@ -62,17 +63,18 @@ impl View {
                 in_order => return Ok(View::of(in_order)),
             }
         }
-        View::settle(&files.lock_writers()?, files, purpose)
+        View::prepare(&files.lock_writers()?, files, purpose)
     }
 
-    /// Brings the store into the state in which a writer may use it: completes a replacement that was cut
-    /// off, makes a store where there is none, and records that a file which others wrote was found sound.
-    pub(crate) fn settle(lock: &WriterLock, files: &Files, purpose: Purpose) -> Result<View, StoreError> {
+    /// Prepares the store for a writer: completes an interrupted replacement, creates a store if there is
+    /// none, and records that a file written by another program is intact.
+    pub(crate) fn prepare(lock: &WriterLock, files: &Files, purpose: Purpose) -> Result<View, StoreError> {
         rebuild::finish_replacement(lock, files)?;
         let verdict = match health::examine(files, purpose)? {
             Verdict::Absent => {
                 let (rows, counters) = Default::default();
-                rebuild::create(lock, files, &Content { store: random_uuid(), seq: 0, rows, counters })?;
+                let (store, format) = (random_uuid(), schema::newest());
+                rebuild::create(lock, files, &Content { store, format, seq: 0, rows, counters })?;
                 health::examine(files, purpose)?
             }
             found => found,
@@ -80,11 +82,11 @@ impl View {
         match verdict {
             Verdict::Broken(broken) if broken.is_newer() => Err(broken.refusal(files)),
             Verdict::Sound(sound) if !sound.is_recorded => record(lock, files, sound),
-            settled => Ok(View::of(settled)),
+            prepared => Ok(View::of(prepared)),
         }
     }
 
-    /// Whether the file is still the one this view is of.
+    /// Returns whether this view still matches the file.
     pub(crate) fn is_current(&self, files: &Files) -> Result<bool, StoreError> {
         match self {
             View::Absent => Ok(files.find_stamp()?.is_none() && health::load_mark(files)?.is_none()),
@@ -94,7 +96,7 @@ impl View {
     }
 }
 
-/// Records that the file as it is now was found sound. A backup that is used as a store has no log yet.
+/// Records that the file as it is now is intact. A backup used as a store has no log yet.
 fn record(_: &WriterLock, files: &Files, sound: Sound) -> Result<View, StoreError> {
     let switched = sound.link.pragma_update(None, "journal_mode", "WAL");
     switched.map_err(|error| StoreError::Backend {
@@ -108,22 +110,22 @@ fn record(_: &WriterLock, files: &Files, sound: Sound) -> Result<View, StoreErro
     if let Some(stamp) = stamp {
         live.set_stamp(stamp);
     }
-    // Where it cannot be written, the next open only has to look again.
+    // If this fails, the next open only has to check again.
     let _ = files.mark().store(&mark);
     Ok(View::Live(Arc::new(live)))
 }
 
-/// Reads everything; gives the view of the file after that, and what was found.
+/// Runs the full check; returns the view of the file after it, and the findings.
 pub(crate) fn examine_deeply(files: &Files, purpose: Purpose) -> Result<(View, Findings), StoreError> {
     let view = View::examine(files, purpose)?;
     let View::Live(live) = &view else { return Ok((view, Findings::default())) };
-    let looked = live.with(files, |link| {
+    let checked = live.with(files, |link| {
         let torn = health::scan_log(files, link)?;
         let mut findings = deep::check(link).map_err(|error| Fault::of("cannot check", &files.db, error))?;
         findings.damage.extend(torn);
         Ok(findings)
     });
-    match looked {
+    match checked {
         Ok(findings) if findings.damage.iter().all(|damage| damage.harmless) => Ok((view, findings)),
         Ok(findings) => Ok((View::broken(files, findings.damage)?, Findings::default())),
         Err(Fault::Damage(causes)) => Ok((View::broken(files, causes)?, Findings::default())),

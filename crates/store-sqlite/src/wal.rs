@@ -1,5 +1,5 @@
-//! The write-ahead log, read without SQLite. Recovery in SQLite stops at the first frame that is wrong
-//! and takes everything behind it for never written; only the log itself shows that there was more.
+//! Reads the write-ahead log without SQLite. SQLite's recovery stops at the first bad frame and ignores
+//! everything after it; only the log itself shows that there was more.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ pub(crate) const FRAME: usize = FRAME_HEADER + PAGE_SIZE;
 /// The log's first bytes, without the last bit, which is the byte order of its checksums.
 const MAGIC: u32 = 0x377f_0682;
 
-/// A log, taken apart.
+/// A parsed log.
 #[derive(Debug, Default)]
 pub(crate) struct Wal {
     bytes: Vec<u8>,
-    /// Whether the header is as it was written.
+    /// Whether the header is intact.
     pub(crate) header_is_whole: bool,
-    /// How many frames SQLite takes: up to the last commit of the unbroken chain.
+    /// The number of frames that SQLite applies: up to the last commit of the unbroken chain.
     committed: usize,
-    /// Frames behind those that are whole in themselves, though the chain to them is broken. Some may be
-    /// left from a write that was cut off and written over in part.
+    /// Later frames that are intact, although the chain to them is broken. Some may be from an interrupted
+    /// write that was partly overwritten.
     detached: Vec<usize>,
 }
 
 impl Wal {
-    /// Takes the content of a log apart.
+    /// Parses the content of a log.
     pub(crate) fn parse(bytes: Vec<u8>) -> Wal {
         let mut wal = Wal { bytes, ..Wal::default() };
         let count = wal.bytes.len().saturating_sub(HEADER) / FRAME;
@@ -38,7 +38,7 @@ impl Wal {
         wal.header_is_whole = be32(&wal.bytes, 0).is_some_and(|magic| magic & !1 == MAGIC)
             && be32(&wal.bytes, 8).is_some_and(|size| size as usize == PAGE_SIZE)
             && wal.sum_at(HEADER - 8) == header_sum;
-        // The first frame is always one of this round: it speaks for a header that cannot.
+        // The first frame always belongs to the current log, so its salt replaces that of a broken header.
         let salt_at = if wal.header_is_whole || count == 0 { 16 } else { HEADER + 8 };
         let salt = wal.bytes[salt_at..salt_at + 8].to_vec();
         let mut chained = wal.header_is_whole;
@@ -57,26 +57,26 @@ impl Wal {
             }
         }
         if !is_broken {
-            // What is left then is a write whose commit never came.
+            // The rest is a write without a commit.
             wal.detached.clear();
         }
         wal
     }
 
-    /// The newest content of each page in the part that SQLite takes, and the size of the database in
-    /// pages after it; `None` where that part is empty.
+    /// Returns the newest content of each page in the part that SQLite applies, and the database size in
+    /// pages after it; `None` if that part is empty.
     pub(crate) fn committed(&self) -> Option<(BTreeMap<u32, &[u8]>, u32)> {
         let last = self.frame(self.committed.checked_sub(1)?);
         Some(((0..self.committed).filter_map(|index| self.page(index)).collect(), be32(last, 4)?))
     }
 
-    /// The pages behind that part, oldest first.
+    /// Returns the pages after that part, oldest first.
     pub(crate) fn detached(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.detached.iter().filter_map(|index| self.page(*index))
     }
 
-    /// Whether the frame is as it was written. Each goes on from the sum that the one before it names, so
-    /// that one bad frame does not take away the proof of those behind it.
+    /// Returns whether the frame is intact. Each checksum continues from the one stored in the previous
+    /// frame, so that one bad frame does not invalidate those after it.
     fn is_whole(&self, index: usize, big_endian: bool) -> bool {
         let start = HEADER + index * FRAME;
         let seed = if index == 0 { self.sum_at(HEADER - 8) } else { self.sum_at(start - FRAME + 16) };
@@ -100,7 +100,7 @@ impl Wal {
     }
 }
 
-/// SQLite's checksum of the log, going on from `seed`.
+/// Returns SQLite's checksum of the log, continued from `seed`.
 pub(crate) fn checksum(big_endian: bool, seed: (u32, u32), bytes: &[u8]) -> (u32, u32) {
     let word = |bytes: &[u8]| {
         let bytes = bytes.try_into().expect("chunks of eight are split in two halves of four");

@@ -1,5 +1,4 @@
-//! Writing to a sound store: one writer at a time, acknowledged only when it is durable, and the log kept
-//! short.
+//! Writes to an intact store: one writer at a time, acknowledged only when durable, with a short log.
 
 use std::sync::Arc;
 
@@ -18,23 +17,23 @@ use crate::meta::Meta;
 use crate::store::SqliteStore;
 use crate::view::View;
 
-/// How many pages the log may hold that are not yet in the database. Each costs a process that opens the
-/// store alone 4 µs, since it reads the whole log; moving them into the database costs three syncs. Between
-/// those, for programs that commit once or twice, this is the cheapest.
+/// How many pages the log may hold before a checkpoint. Each costs 4 µs in a process that opens the store
+/// alone, since it reads the whole log; a checkpoint costs three syncs. For programs that commit once or
+/// twice, this value is the cheapest.
 pub(crate) const LOG_PAGES: i32 = 60;
 
-/// The same for a commit that somebody waits for who is about to begin something. What it leaves, the
-/// commit that says how that ended moves: nobody waits for that one.
-const LOG_PAGES_OF_A_BEGINNING: i32 = 100;
+/// The same for a commit with an insert: the caller is waiting to start a session. The commit that records
+/// its exit, for which no caller waits, makes the checkpoint instead.
+const LOG_PAGES_FOR_INSERT: i32 = 100;
 
-/// How many pages the log may hold when `batch` comes.
+/// Returns how many pages the log may hold before `batch` is committed.
 pub(crate) fn log_limit(batch: &Batch) -> i32 {
-    let begins = batch.changes.iter().any(|change| matches!(change, Change::Insert(_)));
-    if begins { LOG_PAGES_OF_A_BEGINNING } else { LOG_PAGES }
+    let inserts = batch.changes.iter().any(|change| matches!(change, Change::Insert(_)));
+    if inserts { LOG_PAGES_FOR_INSERT } else { LOG_PAGES }
 }
 
-/// Runs `change`, which writes one commit and gives the store as it is afterwards, on the sound store. A log
-/// of `log_limit` pages is shortened before.
+/// Runs `change`, which writes one commit and returns the store's metadata afterwards, on the intact store. A
+/// log of `log_limit` pages is checkpointed first.
 pub(crate) fn write(
     store: &SqliteStore,
     log_limit: i32,
@@ -44,7 +43,7 @@ pub(crate) fn write(
     let lock = files.lock_writers()?;
     loop {
         let live = require_live(&lock, store)?;
-        make_room(&lock, files, &live, log_limit);
+        checkpoint_long_log(&lock, files, &live, log_limit);
         match live.with(files, |link| change(&lock, &live, link)) {
             Ok(meta) => {
                 write_mark(&lock, files, &live, meta.seq);
@@ -57,13 +56,13 @@ pub(crate) fn write(
     }
 }
 
-/// The sound store, whose file is as a writer of ours left it, or was looked at anew.
+/// Returns the intact store, whose file is as a writer left it or was checked again.
 fn require_live(lock: &WriterLock, store: &SqliteStore) -> Result<Arc<Live>, StoreError> {
     let files = &store.files;
     let live = match store.view()? {
         View::Live(live) => live,
         View::Broken(broken) => return Err(broken.refusal(files)),
-        View::Absent => return settle(lock, store),
+        View::Absent => return prepare(lock, store),
     };
     let present = files.find_stamp()?;
     if present == Some(live.stamp()) {
@@ -71,29 +70,29 @@ fn require_live(lock: &WriterLock, store: &SqliteStore) -> Result<Arc<Live>, Sto
     }
     let ours = load_mark(files)?.filter(|mark| mark.store == live.store && mark.stamp == present);
     match ours.and_then(|mark| mark.stamp) {
-        // Another process moved its log into the database.
+        // Another process made a checkpoint.
         Some(stamp) => {
             live.set_stamp(stamp);
             Ok(live)
         }
-        None => settle(lock, store),
+        None => prepare(lock, store),
     }
 }
 
-fn settle(lock: &WriterLock, store: &SqliteStore) -> Result<Arc<Live>, StoreError> {
-    match store.remember(View::settle(lock, &store.files, store.purpose)?) {
+fn prepare(lock: &WriterLock, store: &SqliteStore) -> Result<Arc<Live>, StoreError> {
+    match store.set_view(View::prepare(lock, &store.files, store.purpose)?) {
         View::Live(live) => Ok(live),
         View::Broken(broken) => Err(broken.refusal(&store.files)),
-        View::Absent => unreachable!("settling makes a store where there is none"),
+        View::Absent => unreachable!("preparing creates a store if there is none"),
     }
 }
 
-/// Moves the log into the database where it has grown long. This comes before a commit and not after one:
-/// it is the next commit that starts the log over, and if that were left to another process, that one
-/// would find the whole log again and nothing to tell it that all of it has been moved.
+/// Makes a checkpoint if the log is long. This happens before a commit and not after one: the next commit
+/// restarts the log, and if that were left to another process, it would find the whole log again without
+/// knowing that all of it is in the database.
 ///
-/// No failure is reported: the commit has room enough without it, and the next one tries again.
-fn make_room(_: &WriterLock, files: &Files, live: &Live, limit: i32) {
+/// No failure is reported: the commit does not depend on it, and the next one tries again.
+fn checkpoint_long_log(_: &WriterLock, files: &Files, live: &Live, limit: i32) {
     let moved = live.with(files, |link| {
         shorten_log(link, limit).map_err(|error| Fault::of("cannot write", &files.db, error))
     });
@@ -102,13 +101,13 @@ fn make_room(_: &WriterLock, files: &Files, live: &Live, limit: i32) {
     }
     let Ok(Some(stamp)) = files.find_stamp() else { return };
     live.set_stamp(stamp);
-    // Whoever opens the store before the commit is done must not take the file for somebody else's work.
+    // A process that opens the store before the commit is done must recognize the file as written by Sexton.
     if let Ok(Some(mark)) = load_mark(files) {
         let _ = files.mark().store(&Mark { stamp: Some(stamp), ..mark });
     }
 }
 
-/// Moves the log where it holds `limit` pages; says whether it did.
+/// Makes a checkpoint if the log holds `limit` pages; returns whether it did.
 fn shorten_log(connection: &Connection, limit: i32) -> rusqlite::Result<bool> {
     let main = Some(rusqlite::MAIN_DB);
     let (logged, moved) = connection.wal_checkpoint_v2(main, CheckpointMode::NOOP)?;
@@ -119,8 +118,7 @@ fn shorten_log(connection: &Connection, limit: i32) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
-/// Records how far acknowledged commits have come. A mark that lags only proves less, so no failure is
-/// reported.
+/// Records the last acknowledged commit. An outdated mark only proves less, so no failure is reported.
 fn write_mark(_: &WriterLock, files: &Files, live: &Live, seq: u64) {
     let mark = Mark { store: live.store.clone(), sequence: seq, stamp: Some(live.stamp()) };
     let _ = files.mark().store(&mark);

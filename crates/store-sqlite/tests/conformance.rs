@@ -1,4 +1,4 @@
-//! The store suite on SQLite.
+//! The store conformance suite for SQLite.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A newer version counts its formats up, and describes itself in a way that this one does not know.
+/// Sets a newer format, with metadata that this version does not know.
 fn make_newer(path: &Path) {
     let connection = Connection::open(path).expect("the store opens");
     connection
@@ -30,7 +30,7 @@ fn make_newer(path: &Path) {
         .expect("it can be written");
 }
 
-/// Flips a byte in the record's document, wherever a copy of it lies in the database.
+/// Flips a byte in every copy of the record's document in the database.
 fn damage_one_record(path: &Path, id: &SessionId) {
     let connection = Connection::open(path).expect("the store opens");
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("the log can be emptied");

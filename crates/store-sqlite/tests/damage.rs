@@ -1,7 +1,7 @@
-//! Every byte of a store flipped, every length it can be cut to: nothing is lost in silence, nothing that
-//! lies outside of the damage is lost at all, and both ways back work.
+//! Flips every byte of a store and truncates it to every length: every loss is reported, nothing outside of
+//! the damage is lost, and both repair and restore work.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, OpenOptions};
@@ -16,11 +16,11 @@ use tempfile::TempDir;
 
 const RECORDS: usize = 50;
 
-/// More than lie together on any one page.
-const NEIGHBOURS: usize = 8;
+/// More records than fit on any one page.
+const RECORDS_PER_PAGE: usize = 8;
 
 /// A store of fifty records, some in the database and some still in the log, and a backup of it.
-struct Yard {
+struct TestEnv {
     directory: TempDir,
     sessions: BTreeMap<SessionId, Session>,
 }
@@ -38,23 +38,19 @@ fn session(number: usize) -> Session {
 }
 
 fn open(path: &Path, access: Access) -> Result<Box<dyn Store>, StoreError> {
-    sexton_store_sqlite::open(&StoreOptions {
-        path: path.to_owned(),
-        access,
-        durability: Durability::Process,
-    })
+    sexton_store_sqlite::open(&StoreOptions::new(path.to_owned(), access, Durability::Process))
 }
 
 fn commit(store: &dyn Store, batch: Batch) {
     block_on(store.commit(batch)).unwrap();
 }
 
-impl Yard {
-    fn new() -> Yard {
+impl TestEnv {
+    fn new() -> TestEnv {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("sessions.db");
         let first = open(&directory.path().join("first.db"), Access::Write).unwrap();
-        // More than fifty, so that the database has free pages with old rows in them, too.
+        // More than fifty, so that the database also has free pages with old rows in them.
         commit(&*first, (0..RECORDS + 20).fold(Batch::new(), |batch, number| batch.insert(session(number))));
         let surplus: Vec<_> =
             list(&*first).0.into_iter().filter(|(id, _)| id.as_str() >= "session050").collect();
@@ -71,7 +67,7 @@ impl Yard {
         fs::rename(backup.path, directory.path().join("backup.db")).unwrap();
         let (sessions, damage) = list(&*store);
         assert_eq!((sessions.len(), damage.len()), (RECORDS, 0));
-        Yard { directory, sessions }
+        TestEnv { directory, sessions }
     }
 
     fn path(&self) -> PathBuf {
@@ -82,7 +78,7 @@ impl Yard {
         self.directory.path().join("backup.db")
     }
 
-    /// A copy of the store alone, for a case to break.
+    /// Returns a copy of the store for a test case to damage.
     fn copy(&self) -> Copy {
         let copy = Copy { directory: TempDir::new().unwrap() };
         for suffix in FILES {
@@ -92,7 +88,7 @@ impl Yard {
     }
 }
 
-/// What a store's content is in: the database, the log, and the mark.
+/// The files with a store's content: the database, the log, and the mark.
 const FILES: [&str; 3] = ["", "-wal", ".mark"];
 
 struct Copy {
@@ -117,22 +113,22 @@ fn list(store: &dyn Store) -> (BTreeMap<SessionId, Session>, Vec<Damage>) {
     (sessions, [store.damage(), listing.damage].concat())
 }
 
-/// Reads the store, and holds what it gives against what was written. Gives how many records are missing,
-/// which the store must have said.
-fn missing(yard: &Yard, path: &Path, place: &str) -> usize {
+/// Reads the store and compares it with what was written. Returns the number of missing records, which the
+/// store must have reported.
+fn missing(test_env: &TestEnv, path: &Path, place: &str) -> usize {
     let store = open(path, Access::Read).unwrap_or_else(|error| panic!("{place}: {error:?}"));
     let (sessions, damage) = list(&*store);
-    let changed = sessions.iter().filter(|(id, session)| yard.sessions.get(id) != Some(session)).count();
-    let missing = yard.sessions.keys().filter(|id| !sessions.contains_key(id)).count();
-    let said = damage.iter().any(|damage| !damage.harmless);
+    let changed = sessions.iter().filter(|(id, session)| test_env.sessions.get(id) != Some(session)).count();
+    let missing = test_env.sessions.keys().filter(|id| !sessions.contains_key(id)).count();
+    let reported = damage.iter().any(|damage| !damage.harmless);
     assert!(
-        said || missing + changed == 0,
-        "{place}: {missing} are missing, {changed} are others, in silence"
+        reported || missing + changed == 0,
+        "{place}: {missing} records are missing and {changed} changed, without a report"
     );
     missing + changed
 }
 
-/// Writes `change` over the bytes of one file for as long as it lives.
+/// Changes bytes of one file until it is dropped.
 struct Scratch<'a> {
     file: &'a File,
     changed: Vec<(u64, u8)>,
@@ -156,67 +152,67 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// What a byte is flipped with: single bits, and several at once.
+/// The masks that a byte is flipped with: single bits, and several at once.
 const PATTERN: [u8; 5] = [0x01, 0x80, 0xff, 0x10, 0x03];
 
-/// The file of a store and its content. An open file can be flipped without being replaced.
+/// Opens a file of a store and reads its content. An open file can be changed without being replaced.
 fn open_file(path: &Path, suffix: &str) -> (File, Vec<u8>) {
     let path = named(path, suffix);
     let bytes = fs::read(&path).unwrap();
     (OpenOptions::new().write(true).open(path).unwrap(), bytes)
 }
 
-/// How far apart the positions of a sample are. `SEXTON_DAMAGE_STRIDE=1` tries every one, which takes an
-/// hour without optimisation.
+/// Returns the distance between sampled positions. `SEXTON_DAMAGE_STRIDE=1` tries every position, which takes
+/// an hour without optimisation.
 fn stride(usual: usize) -> usize {
     std::env::var("SEXTON_DAMAGE_STRIDE").map_or(usual, |stride| stride.parse().unwrap())
 }
 
-/// The positions in a file at which most depends on one byte, and a sample of all others.
-fn telling_positions(suffix: &str, length: usize, usual: usize) -> Vec<usize> {
+/// Returns the positions in a file where one byte matters most, and a sample of all others.
+fn key_positions(suffix: &str, length: usize, usual: usize) -> Vec<usize> {
     let (first, unit, heads) = match suffix {
         "" => (100, 4096, 16),
         "-wal" => (32, 24 + 4096, 40),
         _ => (length, length, 0),
     };
-    let is_telling = |at: &usize| *at < first || (*at - first.min(32)) % unit < heads;
-    let mut positions: Vec<_> = (0..length).filter(is_telling).collect();
+    let is_key = |at: &usize| *at < first || (*at - first.min(32)) % unit < heads;
+    let mut positions: Vec<_> = (0..length).filter(is_key).collect();
     positions.extend((0..length).step_by(stride(usual)));
     positions
 }
 
 #[test]
-fn i6_a_flipped_byte_costs_at_most_its_neighbours_and_never_in_silence() {
-    let yard = Yard::new();
-    let copy = yard.copy();
+fn i6_a_flipped_byte_loses_at_most_one_page_and_is_reported() {
+    let test_env = TestEnv::new();
+    let copy = test_env.copy();
     for suffix in FILES {
         let (file, whole) = open_file(&copy.path(), suffix);
-        for at in telling_positions(suffix, whole.len(), 251) {
+        for at in key_positions(suffix, whole.len(), 251) {
             let flipped = Scratch::flip(&file, &whole, [at]);
             let place = format!("byte {at} of sessions.db{suffix}");
-            let lost = missing(&yard, &copy.path(), &place);
-            assert!(lost <= NEIGHBOURS, "{place}: {lost} records are lost");
+            let lost = missing(&test_env, &copy.path(), &place);
+            assert!(lost <= RECORDS_PER_PAGE, "{place}: {lost} records are lost");
             drop(flipped);
         }
     }
-    assert_eq!(missing(&yard, &copy.path(), "the untouched store"), 0);
+    assert_eq!(missing(&test_env, &copy.path(), "the untouched store"), 0);
 }
 
 #[test]
-fn i6_every_byte_of_a_page_flipped_in_all_pages_at_once_is_never_silent() {
-    let yard = Yard::new();
+fn i6_a_byte_flipped_in_all_pages_at_once_is_reported() {
+    let test_env = TestEnv::new();
     let workers = 2;
     std::thread::scope(|scope| {
         for worker in 0..workers {
-            let yard = &yard;
+            let test_env = &test_env;
             scope.spawn(move || {
-                let copy = yard.copy();
+                let copy = test_env.copy();
                 let (database, pages) = open_file(&copy.path(), "");
                 let (log, frames) = open_file(&copy.path(), "-wal");
                 for offset in (worker..4096 + 24).step_by(workers) {
                     let _pages = Scratch::flip(&database, &pages, (offset..pages.len()).step_by(4096));
                     let _frames = Scratch::flip(&log, &frames, (offset..frames.len()).step_by(4096 + 24));
-                    missing(yard, &copy.path(), &format!("byte {offset} of every page"));
+                    missing(test_env, &copy.path(), &format!("byte {offset} of every page"));
                 }
             });
         }
@@ -224,25 +220,25 @@ fn i6_every_byte_of_a_page_flipped_in_all_pages_at_once_is_never_silent() {
 }
 
 #[test]
-fn i6_a_byte_that_rots_without_a_trace_in_the_files_times_is_noticed_when_it_is_read() {
-    let yard = Yard::new();
-    let copy = yard.copy();
-    // Records the copied file as sound, so that nothing but the bytes themselves tells.
+fn i6_a_flipped_byte_with_unchanged_file_times_is_detected() {
+    let test_env = TestEnv::new();
+    let copy = test_env.copy();
+    // Records the copied file as intact, so that only the bytes themselves reveal the damage.
     drop(open(&copy.path(), Access::Write).unwrap());
     for suffix in ["", "-wal"] {
         let (file, whole) = open_file(&copy.path(), suffix);
         let written = fs::metadata(named(&copy.path(), suffix)).unwrap().modified().unwrap();
-        for at in telling_positions(suffix, whole.len(), 509) {
+        for at in key_positions(suffix, whole.len(), 509) {
             let flipped = Scratch::flip(&file, &whole, [at]);
             file.set_times(FileTimes::new().set_modified(written)).unwrap();
-            missing(&yard, &copy.path(), &format!("byte {at} of sessions.db{suffix}"));
+            missing(&test_env, &copy.path(), &format!("byte {at} of sessions.db{suffix}"));
             drop(flipped);
         }
     }
 }
 
-/// The lengths to which a file is cut: around every page or frame, and a sample of all others.
-fn telling_lengths(length: usize) -> Vec<usize> {
+/// Returns the lengths to truncate a file to: around every page or frame, and a sample of all others.
+fn key_lengths(length: usize) -> Vec<usize> {
     let ends =
         (0..length).filter(|at| *at < 120 || [4095, 0, 1].contains(&(at % 4096)) || (at + 4088) % 4120 < 3);
     let mut lengths: Vec<_> = ends.collect();
@@ -252,36 +248,36 @@ fn telling_lengths(length: usize) -> Vec<usize> {
 }
 
 #[test]
-fn i6_a_store_cut_short_anywhere_never_takes_a_part_for_the_whole() {
-    let yard = Yard::new();
+fn i6_truncation_to_any_length_is_reported() {
+    let test_env = TestEnv::new();
     for suffix in FILES {
-        let copy = yard.copy();
+        let copy = test_env.copy();
         let (file, whole) = open_file(&copy.path(), suffix);
-        for length in telling_lengths(whole.len()) {
+        for length in key_lengths(whole.len()) {
             file.set_len(length as u64).unwrap();
             let place = format!("sessions.db{suffix} cut to {length} bytes");
-            let lost = missing(&yard, &copy.path(), &place);
+            let lost = missing(&test_env, &copy.path(), &place);
             let bound = if suffix == ".mark" { 0 } else { RECORDS };
             assert!(lost <= bound, "{place}: {lost} records are lost");
         }
         fs::remove_file(named(&copy.path(), suffix)).unwrap();
-        missing(&yard, &copy.path(), &format!("without sessions.db{suffix}"));
+        missing(&test_env, &copy.path(), &format!("without sessions.db{suffix}"));
     }
 }
 
-/// What is in the files of a store, but for the index that SQLite makes for itself.
+/// Returns the content of a store's files, except for SQLite's log index.
 fn content(path: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     FILES.into_iter().filter_map(|suffix| Some((suffix, fs::read(named(path, suffix)).ok()?))).collect()
 }
 
-/// Damaged stores of every kind: flipped and cut, in each file.
-fn damaged_stores(yard: &Yard) -> Vec<(String, Copy)> {
+/// Returns damaged stores of every kind: flipped and truncated, in each file.
+fn damaged_stores(test_env: &TestEnv) -> Vec<(String, Copy)> {
     let mut stores = Vec::new();
     for suffix in ["", "-wal"] {
-        let length = fs::metadata(named(&yard.path(), suffix)).unwrap().len();
+        let length = fs::metadata(named(&test_env.path(), suffix)).unwrap().len();
         for part in 0..12 {
             let at = length * part / 12 + 24 + part;
-            let (flipped, cut) = (yard.copy(), yard.copy());
+            let (flipped, cut) = (test_env.copy(), test_env.copy());
             let (file, whole) = open_file(&flipped.path(), suffix);
             let at = usize::try_from(at).unwrap();
             file.write_all_at(&[whole[at] ^ 0xff], at as u64).unwrap();
@@ -296,9 +292,9 @@ fn damaged_stores(yard: &Yard) -> Vec<(String, Copy)> {
 }
 
 #[test]
-fn i6_a_damaged_store_is_not_written_and_a_repair_keeps_what_was_readable() {
-    let yard = Yard::new();
-    for (place, copy) in damaged_stores(&yard) {
+fn i6_a_damaged_store_is_not_written_and_a_repair_keeps_readable_records() {
+    let test_env = TestEnv::new();
+    for (place, copy) in damaged_stores(&test_env) {
         let store = open(&copy.path(), Access::Write).unwrap();
         let (readable, _) = list(&*store);
         let before = content(&copy.path());
@@ -310,7 +306,7 @@ fn i6_a_damaged_store_is_not_written_and_a_repair_keeps_what_was_readable() {
         assert_eq!(report.kept, readable.len() as u64, "{place}");
         assert!(
             fs::read_dir(report.quarantine.unwrap()).unwrap().count() > 0,
-            "{place}: nothing was set aside"
+            "{place}: nothing was quarantined"
         );
         assert_eq!(list(&*store), (readable.clone(), Vec::new()), "{place}");
         commit(&*store, Batch::new().insert(session(900)));
@@ -321,12 +317,13 @@ fn i6_a_damaged_store_is_not_written_and_a_repair_keeps_what_was_readable() {
 }
 
 #[test]
-fn i6_a_backup_brings_everything_back_whatever_was_damaged() {
-    let yard = Yard::new();
-    for (place, copy) in damaged_stores(&yard) {
+fn i6_a_restore_recovers_every_record_after_any_damage() {
+    let test_env = TestEnv::new();
+    for (place, copy) in damaged_stores(&test_env) {
         let store = open(&copy.path(), Access::Write).unwrap();
         let uuid = store.describe().uuid;
-        block_on(store.restore(&yard.backup(), now())).unwrap_or_else(|error| panic!("{place}: {error:?}"));
+        block_on(store.restore(&test_env.backup(), now()))
+            .unwrap_or_else(|error| panic!("{place}: {error:?}"));
         let (sessions, damage) = list(&*store);
         assert_eq!((sessions.len(), damage), (RECORDS, Vec::new()), "{place}");
         assert_eq!(store.describe().uuid, uuid, "{place}");
@@ -335,7 +332,7 @@ fn i6_a_backup_brings_everything_back_whatever_was_damaged() {
 }
 
 #[test]
-fn i6_an_index_that_is_another_page_is_found_and_repaired_though_nothing_is_in_it() {
+fn i6_an_empty_index_with_a_wrong_page_is_detected_and_repaired() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("sessions.db");
     let mut finished = session(1);

@@ -1,6 +1,6 @@
-//! Stores of every format that was ever released are checked in, and must load for ever. A record that a
-//! newer version wrote into a store of ours is left alone.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
+//! Stores of every released format are checked in and must stay readable. A record that a newer version wrote
+//! into a store is left unchanged.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn open(path: &Path, access: Access) -> Box<dyn Store> {
-    let options = StoreOptions { path: path.to_owned(), access, durability: Durability::Process };
+    let options = StoreOptions::new(path.to_owned(), access, Durability::Process);
     sexton_store_sqlite::open(&options).unwrap()
 }
 
-/// The records of the fixture, as they were when it was made.
+/// Returns the records of the fixture, as they were when it was created.
 fn recorded(name: &str) -> Vec<Session> {
     let text = fs::read_to_string(fixture(name)).unwrap();
     text.lines().map(|line| Session::from_json(line).unwrap()).collect()
 }
 
 #[test]
-fn i6_format_1_loads_with_everything_in_it() {
+fn i6_format_1_can_be_read_completely() {
     let before = fs::read(fixture("v1.db")).unwrap();
     let store = open(&fixture("v1.db"), Access::Read);
     assert_eq!(store.damage(), []);
@@ -35,7 +35,7 @@ fn i6_format_1_loads_with_everything_in_it() {
     let counters = block_on(store.counters()).unwrap();
     assert_eq!(counters, [("recoveries".to_owned(), 3), ("started".to_owned(), 12)].into());
     assert!(fs::read(fixture("v1.db")).unwrap() == before, "reading changed the fixture");
-    assert!(!fixture("v1.db-wal").exists(), "reading left something beside the fixture");
+    assert!(!fixture("v1.db-wal").exists(), "reading created a file beside the fixture");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn format_1_can_be_written() {
 }
 
 #[test]
-fn i6_a_record_of_a_newer_schema_is_named_and_left_alone_and_the_others_go_on() {
+fn i6_a_record_of_a_newer_schema_is_reported_and_left_unchanged() {
     let directory = tempfile::TempDir::new().unwrap();
     let store = open(&directory.path().join("sessions.db"), Access::Write);
     let mut sessions = recorded("v1.jsonl").into_iter();

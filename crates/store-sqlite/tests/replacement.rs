@@ -1,6 +1,5 @@
-//! What happens around a file that takes the place of a store's: handles that are open meanwhile, and a
-//! replacement that is cut off.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
+//! Replacement of a store's file: handles that are open meanwhile, and an interrupted replacement.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ fn session(id: &str) -> Session {
 }
 
 fn open(path: &Path, access: Access) -> Box<dyn Store> {
-    let options = StoreOptions { path: path.to_owned(), access, durability: Durability::Process };
+    let options = StoreOptions::new(path.to_owned(), access, Durability::Process);
     sexton_store_sqlite::open(&options).unwrap()
 }
 
@@ -42,7 +41,7 @@ fn named(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// A store with the records a, b and c, whose last commit is no longer in the log.
+/// Returns a store with the records a, b and c, whose last commit is no longer in the log.
 fn damaged_store(directory: &TempDir) -> PathBuf {
     let path = directory.path().join("sessions.db");
     let store = open(&path, Access::Write);
@@ -57,7 +56,7 @@ fn damaged_store(directory: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn a_log_that_lost_its_last_acknowledged_commit_is_damage() {
+fn a_missing_acknowledged_commit_is_damage() {
     let directory = TempDir::new().unwrap();
     let store = open(&damaged_store(&directory), Access::Write);
     let what = store.damage()[0].what.clone();
@@ -67,22 +66,22 @@ fn a_log_that_lost_its_last_acknowledged_commit_is_damage() {
 }
 
 #[test]
-fn handles_that_were_open_before_a_repair_go_on_with_the_repaired_store() {
+fn handles_opened_before_a_repair_use_the_repaired_store() {
     let directory = TempDir::new().unwrap();
     let path = damaged_store(&directory);
     let (reader, writer) = (open(&path, Access::Read), open(&path, Access::Write));
-    let mender = open(&path, Access::Write);
+    let repairer = open(&path, Access::Write);
     let refused = insert(&*writer, "e");
     assert!(matches!(refused, Err(StoreError::Damaged { .. })), "{refused:?}");
-    block_on(mender.repair(now())).unwrap();
+    block_on(repairer.repair(now())).unwrap();
     insert(&*writer, "e").unwrap();
     assert_eq!(ids(&*reader), ["a", "b", "c", "e"]);
     assert_eq!(reader.damage(), []);
-    assert_eq!(reader.describe().uuid, mender.describe().uuid);
+    assert_eq!(reader.describe().uuid, repairer.describe().uuid);
 }
 
 #[test]
-fn a_reader_of_a_sound_store_goes_on_with_the_file_that_a_repair_put_in_its_place() {
+fn a_reader_opened_before_the_damage_uses_the_repaired_file() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("sessions.db");
     let writer = open(&path, Access::Write);
@@ -101,7 +100,7 @@ fn a_reader_of_a_sound_store_goes_on_with_the_file_that_a_repair_put_in_its_plac
 }
 
 #[test]
-fn a_sound_handle_notices_that_another_store_took_the_place_of_its_own() {
+fn an_open_handle_detects_that_its_store_was_replaced() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("sessions.db");
     let store = open(&path, Access::Write);
@@ -116,7 +115,7 @@ fn a_sound_handle_notices_that_another_store_took_the_place_of_its_own() {
 }
 
 #[test]
-fn a_store_of_another_identifier_is_not_taken_for_ours() {
+fn a_store_with_another_identifier_is_damage() {
     let directory = TempDir::new().unwrap();
     let (ours, other) = (directory.path().join("sessions.db"), directory.path().join("other.db"));
     for path in [&ours, &other] {
@@ -131,7 +130,7 @@ fn a_store_of_another_identifier_is_not_taken_for_ours() {
     insert(&*store, "b").unwrap();
 }
 
-/// A damaged store, and beside it the file that a repair would put in its place.
+/// Returns a damaged store, and the file that a repair would replace it with.
 fn store_and_successor(directory: &TempDir) -> (PathBuf, PathBuf) {
     let path = damaged_store(directory);
     let elsewhere = TempDir::new_in(directory.path()).unwrap().keep().join("sessions.db");
@@ -143,7 +142,7 @@ fn store_and_successor(directory: &TempDir) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn i7_a_replacement_that_was_cut_off_is_completed_by_the_next_writer() {
+fn i7_the_next_writer_completes_an_interrupted_replacement() {
     for log_is_gone in [false, true] {
         let directory = TempDir::new().unwrap();
         let (path, repaired) = store_and_successor(&directory);
@@ -151,7 +150,7 @@ fn i7_a_replacement_that_was_cut_off_is_completed_by_the_next_writer() {
         if log_is_gone {
             fs::remove_file(named(&path, "-wal")).unwrap();
         }
-        assert_ne!(open(&path, Access::Read).damage(), [], "until then the store is still damaged");
+        assert_ne!(open(&path, Access::Read).damage(), [], "the store is still damaged before that");
         let store = open(&path, Access::Write);
         assert_eq!(store.damage(), []);
         insert(&*store, "e").unwrap();
@@ -161,7 +160,7 @@ fn i7_a_replacement_that_was_cut_off_is_completed_by_the_next_writer() {
 }
 
 #[test]
-fn i7_what_a_killed_repair_left_half_built_is_in_nobodys_way() {
+fn i7_leftovers_of_a_killed_repair_do_not_block_the_next() {
     let directory = TempDir::new().unwrap();
     let path = damaged_store(&directory);
     for suffix in [".new", ".new-wal", ".new-journal"] {
@@ -174,14 +173,14 @@ fn i7_what_a_killed_repair_left_half_built_is_in_nobodys_way() {
 }
 
 #[test]
-fn i6_a_store_that_is_gone_is_never_begun_afresh() {
+fn i6_a_deleted_store_is_never_created_again() {
     let directory = TempDir::new().unwrap();
     let path = damaged_store(&directory);
     for suffix in ["", "-wal", "-shm"] {
         fs::remove_file(named(&path, suffix)).unwrap();
     }
     let store = open(&path, Access::Write);
-    assert!(store.damage()[0].what.starts_with("the file is gone or empty"), "{:?}", store.damage());
+    assert!(store.damage()[0].what.starts_with("the file is missing or empty"), "{:?}", store.damage());
     assert!(matches!(insert(&*store, "e"), Err(StoreError::Damaged { .. })));
     assert!(!path.exists());
     assert_eq!(block_on(store.repair(now())).unwrap().kept, 0);
@@ -189,7 +188,7 @@ fn i6_a_store_that_is_gone_is_never_begun_afresh() {
 }
 
 #[test]
-fn an_empty_file_without_a_past_is_a_new_store() {
+fn an_empty_file_without_a_mark_is_a_new_store() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("sessions.db");
     fs::write(&path, "").unwrap();
@@ -200,23 +199,23 @@ fn an_empty_file_without_a_past_is_a_new_store() {
 }
 
 #[test]
-fn what_a_backup_left_that_was_killed_is_gone_with_the_next() {
+fn the_next_backup_removes_what_a_killed_one_left() {
     let directory = TempDir::new().unwrap();
     let store = open(&directory.path().join("sessions.db"), Access::Write);
     insert(&*store, "a").unwrap();
     let backups = directory.path().join("backups");
     let first = block_on(store.backup(&backups, now())).unwrap().path;
-    // Killed after it had given the copy its name, and before it took the other one away.
+    // Killed after the copy got its name and before the partial name was removed.
     fs::hard_link(&first, backups.join(".sessions.db.part")).unwrap();
     insert(&*store, "b").unwrap();
     let second = block_on(store.backup(&backups, now())).unwrap().path;
-    assert_eq!(fs::read_dir(&backups).unwrap().count(), 2, "a part is left");
+    assert_eq!(fs::read_dir(&backups).unwrap().count(), 2, "a partial file is left");
     assert_eq!(ids(&*open(&first, Access::Read)), ["a"]);
     assert_eq!(ids(&*open(&second, Access::Read)), ["a", "b"]);
 }
 
 #[test]
-fn a_backup_is_a_store_that_can_be_read_without_a_trace_and_written() {
+fn a_backup_can_be_opened_as_a_store() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("sessions.db");
     let store = open(&path, Access::Write);
@@ -225,7 +224,7 @@ fn a_backup_is_a_store_that_can_be_read_without_a_trace_and_written() {
     let backup = block_on(store.backup(&backups, now())).unwrap().path;
     let before = fs::read(&backup).unwrap();
     assert_eq!(ids(&*open(&backup, Access::Read)), ["a"]);
-    assert_eq!(fs::read_dir(&backups).unwrap().count(), 1, "reading left something behind");
+    assert_eq!(fs::read_dir(&backups).unwrap().count(), 1, "reading created a file");
     assert!(fs::read(&backup).unwrap() == before);
     let again = open(&backup, Access::Write);
     insert(&*again, "b").unwrap();
@@ -233,7 +232,7 @@ fn a_backup_is_a_store_that_can_be_read_without_a_trace_and_written() {
 }
 
 #[test]
-fn i6_a_backup_that_lost_a_record_is_refused_though_every_record_in_it_is_whole() {
+fn i6_a_backup_with_a_missing_record_is_rejected() {
     let directory = TempDir::new().unwrap();
     let store = open(&directory.path().join("sessions.db"), Access::Write);
     for id in ["a", "b"] {
@@ -249,7 +248,7 @@ fn i6_a_backup_that_lost_a_record_is_refused_though_every_record_in_it_is_whole(
 }
 
 #[test]
-fn a_path_that_begins_like_a_uri_or_is_no_text_is_a_plain_file() {
+fn a_path_like_a_uri_or_with_non_utf8_bytes_is_a_plain_file() {
     use std::os::unix::ffi::OsStringExt;
     let directory = TempDir::new().unwrap();
     let odd = std::ffi::OsString::from_vec(b"file:odd?mode=ro\xff.db".to_vec());

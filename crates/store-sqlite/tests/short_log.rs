@@ -1,6 +1,6 @@
-//! The log stays short also where every process commits once and leaves: then nobody remembers, from one
-//! commit to the next, how much of it has been moved into the database.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
+//! The log stays short even if every process makes one commit and exits, so that no process knows from one
+//! commit to the next how much of the log was checkpointed.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,9 @@ use tempfile::TempDir;
 
 const SESSIONS: usize = 60;
 
-/// What `run` and its supervisor do: each opens the store for one commit.
+/// Opens the store for one commit, as `run` and its supervisor do.
 fn open(path: &Path) -> Box<dyn Store> {
-    let options =
-        StoreOptions { path: path.to_owned(), access: Access::Write, durability: Durability::Process };
+    let options = StoreOptions::new(path.to_owned(), Access::Write, Durability::Process);
     sexton_store_sqlite::open(&options).unwrap()
 }
 
@@ -39,27 +38,27 @@ fn end(path: &Path, id: &SessionId) {
 }
 
 #[test]
-fn a_log_that_was_moved_is_not_moved_again_by_whoever_comes_next() {
+fn a_checkpointed_log_is_not_checkpointed_again_by_the_next_process() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("sessions.db");
     let log = directory.path().join("sessions.db-wal");
     let mut longest = 0;
-    let (mut moved_at_begin, mut moved_at_end) = (0, 0);
+    let (mut at_begin, mut at_end) = (0, 0);
     drop(open(&path));
     let mut stamp = FileStamp::of(&path).unwrap();
-    let mut has_moved = || {
+    let mut new_checkpoints = || {
         let before = std::mem::replace(&mut stamp, FileStamp::of(&path).unwrap());
         usize::from(before != stamp)
     };
     for _ in 0..SESSIONS {
         let id = begin(&path);
-        moved_at_begin += has_moved();
+        at_begin += new_checkpoints();
         end(&path, &id);
-        moved_at_end += has_moved();
+        at_end += new_checkpoints();
         longest = longest.max(fs::metadata(&log).unwrap().len());
     }
-    assert_eq!(moved_at_begin, 0, "a start waited for the log to be moved");
-    assert!((2..=SESSIONS / 2).contains(&moved_at_end), "moved {moved_at_end} times in {SESSIONS} sessions");
+    assert_eq!(at_begin, 0, "a start waited for a checkpoint");
+    assert!((2..=SESSIONS / 2).contains(&at_end), "{at_end} checkpoints in {SESSIONS} sessions");
     assert!(longest < 512 << 10, "the log grew to {longest} bytes");
     assert_eq!(open(&path).damage(), []);
 }

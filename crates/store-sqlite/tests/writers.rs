@@ -1,5 +1,5 @@
-//! One writer at a time, by a lock of the kernel; and readers that wait for none of them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
+//! One writer at a time, by a kernel lock; readers never wait for a writer.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const GENEROUS: Duration = Duration::from_secs(60);
 
 fn open(path: &Path, access: Access) -> Box<dyn Store> {
-    let options = StoreOptions { path: path.to_owned(), access, durability: Durability::Process };
+    let options = StoreOptions::new(path.to_owned(), access, Durability::Process);
     sexton_store_sqlite::open(&options).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn store_with_one_record(directory: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn i6_a_writer_waits_for_the_lock_of_another_and_readers_do_not() {
+fn i6_writers_wait_for_the_lock_and_readers_do_not() {
     let directory = TempDir::new().unwrap();
     let path = store_with_one_record(&directory);
     let held = FileLock::acquire(&directory.path().join("sessions.db.lock")).unwrap();
@@ -57,7 +57,7 @@ fn i6_a_writer_waits_for_the_lock_of_another_and_readers_do_not() {
 }
 
 #[test]
-fn a_reader_of_the_same_handle_does_not_wait_for_its_writer() {
+fn readers_do_not_wait_for_a_writer_of_the_same_handle() {
     let directory = TempDir::new().unwrap();
     let store = &*open(&store_with_one_record(&directory), Access::Write);
     let held = FileLock::acquire(&directory.path().join("sessions.db.lock")).unwrap();
@@ -72,12 +72,11 @@ fn a_reader_of_the_same_handle_does_not_wait_for_its_writer() {
 }
 
 #[test]
-fn a_foreign_program_that_wrote_properly_is_not_damage() {
+fn a_checkpoint_or_vacuum_by_another_program_is_not_damage() {
     let directory = TempDir::new().unwrap();
     let path = store_with_one_record(&directory);
     let store = open(&path, Access::Write);
-    // Everything that another program may do that does not touch a record: it moves the log into the
-    // database, and rewrites the whole file.
+    // What another program may do without changing a record: a checkpoint, and rewriting the whole file.
     let foreign = rusqlite::Connection::open(&path).unwrap();
     foreign.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); VACUUM;").unwrap();
     drop(foreign);
@@ -88,7 +87,7 @@ fn a_foreign_program_that_wrote_properly_is_not_damage() {
 }
 
 #[test]
-fn i6_a_record_that_a_foreign_program_changed_is_damage() {
+fn i6_a_record_changed_by_another_program_is_damage() {
     let directory = TempDir::new().unwrap();
     let path = store_with_one_record(&directory);
     insert(&*open(&path, Access::Write), "b");
@@ -101,7 +100,7 @@ fn i6_a_record_that_a_foreign_program_changed_is_damage() {
 }
 
 #[test]
-fn i6_a_record_that_a_foreign_program_removed_is_missed() {
+fn i6_a_record_removed_by_another_program_is_detected() {
     let directory = TempDir::new().unwrap();
     let path = store_with_one_record(&directory);
     insert(&*open(&path, Access::Write), "b");
@@ -109,28 +108,28 @@ fn i6_a_record_that_a_foreign_program_removed_is_missed() {
     foreign.execute("DELETE FROM sessions WHERE id = 'a'", []).unwrap();
     drop(foreign);
     let damage = open(&path, Access::Write).damage();
-    assert!(damage[0].what.starts_with("1 whole records are there, and there were 2"), "{damage:?}");
+    assert!(damage[0].what.starts_with("1 intact records found, 2 expected"), "{damage:?}");
 }
 
 #[test]
-fn i6_a_listing_that_comes_out_too_short_is_damage() {
+fn i6_a_listing_with_a_missing_record_is_damage() {
     let directory = TempDir::new().unwrap();
     let path = store_with_one_record(&directory);
     let store = open(&path, Access::Write);
     insert(&*store, "b");
-    // Through the log, so that the file's stamp says nothing.
+    // Through the log, so that the file's stamp does not change.
     rusqlite::Connection::open(&path).unwrap().execute("DELETE FROM sessions WHERE id = 'a'", []).unwrap();
     for query in [Query::all(), Query::active()] {
         let store = open(&path, Access::Read);
         assert_eq!(store.damage(), []);
         let listing = block_on(store.list(&query)).unwrap();
         let what = listing.damage.first().map_or("nothing", |damage| &damage.what);
-        assert!(what.starts_with("1 records were found, and there should be 2"), "{what}");
+        assert!(what.starts_with("1 records found, 2 expected"), "{what}");
     }
 }
 
 #[test]
-fn the_log_is_moved_into_the_database_before_it_grows_long() {
+fn the_log_is_checkpointed_before_it_grows_long() {
     let directory = TempDir::new().unwrap();
     let path = store_with_one_record(&directory);
     let store = open(&path, Access::Write);

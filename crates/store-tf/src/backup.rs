@@ -1,5 +1,4 @@
-//! Copies of the file, and going back to one. A backup is the file itself behind one line that says how
-//! long it is and what its digest is: JSON without its last line break is JSON as well.
+//! Backup and restore. A backup is the file itself after one line with its length and digest.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -10,13 +9,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sexton_core::store::{Backup, Restored};
 use sexton_core::{SessionId, StoreError, Time};
-use sexton_durable::{create_private_dir, sync_all, sync_parent};
+use sexton_durable::{LARGE_FILE, create_private_dir, read_regular, sync_all, sync_parent};
 use sha2::{Digest, Sha256};
 
 use crate::document::{Content, Document};
 use crate::entry::{Entry, Meaning};
 use crate::project::Project;
-use crate::repair::{kept_of, set_aside};
+use crate::repair::{keep_original, without_damage};
 use crate::snapshot::State;
 use crate::store::{TfStore, is_whole};
 
@@ -39,10 +38,10 @@ impl Header {
     }
 }
 
-/// Writes a copy into `directory`, reads it back, and gives it its name.
+/// Writes a copy into `directory`, reads it back to verify it, and publishes it under its final name.
 pub(crate) fn backup(store: &TfStore, directory: &Path, now: Time) -> Result<Backup, StoreError> {
-    let snapshot = store.look()?;
-    // A copy of what is left of a damaged file would pass for a good backup later.
+    let snapshot = store.take_snapshot()?;
+    // A copy of a damaged file would later be taken for a good backup.
     snapshot.require_sound()?;
     if matches!(snapshot.state, State::Absent) {
         return Err(store.io_error("cannot back up", io::ErrorKind::NotFound.into()));
@@ -51,24 +50,24 @@ pub(crate) fn backup(store: &TfStore, directory: &Path, now: Time) -> Result<Bac
         let path = path.to_owned();
         move |source| StoreError::Io { action, path, source }
     };
-    create_private_dir(directory).map_err(failed("cannot make", directory))?;
-    // One backup at a time in one directory, so that a killed one leaves no more than a single part behind.
+    create_private_dir(directory).map_err(failed("cannot create", directory))?;
+    // Only one backup at a time per directory, so that a killed backup leaves at most one partial file.
     let turn = File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
     let _turn = turn.map_err(failed("cannot lock", directory))?;
     let name = store.path().file_name().unwrap_or_default().to_string_lossy();
     let part = directory.join(format!(".{name}.part"));
     let made = write_part(&part, snapshot.bytes()).map_err(failed("cannot write", &part)).and_then(|()| {
-        let records = load(&part, &Project::around(store.path()))?.sessions().count() as u64;
+        let records = load(&part, &store.project())?.sessions().count() as u64;
         let path = publish(&part, directory, store.path(), now).map_err(failed("cannot write", directory))?;
         Ok(Backup { path, records })
     });
-    // The backup has a name of its own by now; and half a backup is none.
+    // A finished backup has its own name by now, and an unfinished one is useless.
     _ = fs::remove_file(&part);
     made
 }
 
 fn write_part(part: &Path, content: &[u8]) -> io::Result<()> {
-    // Never into the part that is there: it may be the other name of a backup that was finished.
+    // Never write into an existing partial file: it may be a hard link to a finished backup.
     _ = fs::remove_file(part);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part)?;
     let mut header = serde_json::to_vec(&Header::of(content))?;
@@ -78,7 +77,7 @@ fn write_part(part: &Path, content: &[u8]) -> io::Result<()> {
     sync_all(&file)
 }
 
-/// Gives the finished copy the first name that is free: two backups may fall into one millisecond.
+/// Links the finished copy to the first free name: two backups may be made in the same millisecond.
 fn publish(part: &Path, directory: &Path, store: &Path, now: Time) -> io::Result<PathBuf> {
     let stem = store.file_stem().unwrap_or_default().to_string_lossy();
     let extension = store.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
@@ -87,7 +86,7 @@ fn publish(part: &Path, directory: &Path, store: &Path, now: Time) -> io::Result
     for attempt in 0.. {
         let again = if attempt == 0 { String::new() } else { format!("_{attempt}") };
         let path = directory.join(format!("{stem}-{time}{again}{extension}"));
-        // A link fails where the name is taken; a rename would replace another backup.
+        // A link fails if the name exists; a rename would replace another backup.
         match fs::hard_link(part, &path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             linked => return linked.and_then(|()| sync_parent(&path)).map(|()| path),
@@ -96,36 +95,36 @@ fn publish(part: &Path, directory: &Path, store: &Path, now: Time) -> io::Result
     unreachable!("the loop above has no end")
 }
 
-/// Reads all of a backup, and refuses it where anything is wrong.
+/// Reads a whole backup and returns an error if anything is wrong with it.
 fn load(path: &Path, project: &Project) -> Result<Document, StoreError> {
     let bad = |why: &str| StoreError::BadBackup { path: path.to_owned(), why: why.to_owned() };
-    let bytes = fs::read(path).map_err(|error| bad(&error.to_string()))?;
+    let bytes = read_regular(path, LARGE_FILE).map_err(|error| bad(&error.to_string()))?;
     let line = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| bad("it has no first line"))?;
     let (header, content) = (&bytes[..line], &bytes[line + 1..]);
     let header: Header =
-        serde_json::from_slice(header).map_err(|_| bad("its first line is not that of a backup"))?;
+        serde_json::from_slice(header).map_err(|_| bad("its first line is not a backup header"))?;
     let expected = Header::of(content);
     if header.sexton_backup != expected.sexton_backup || header.format > FORMAT {
-        return Err(bad("it is of another kind"));
+        return Err(bad("it is a backup of another kind of store or of a newer format"));
     }
     if header.bytes != expected.bytes || header.sha256 != expected.sha256 {
-        return Err(bad("it is not what was written"));
+        return Err(bad("its length or checksum does not match"));
     }
     match Document::read(content, project) {
         Content::Document(document) if document.findings().iter().all(|finding| finding.harmless) => {
             Ok(document)
         }
-        _ => Err(bad("what it holds cannot be read")),
+        _ => Err(bad("its content cannot be read")),
     }
 }
 
-/// Replaces the entries by those of the backup at `path`, except those of sessions that are not finished.
+/// Replaces the entries with those of the backup at `path`. Entries of unfinished sessions are kept.
 pub(crate) fn restore(store: &TfStore, path: &Path, now: Time) -> Result<Restored, StoreError> {
-    let saved = load(path, &Project::around(store.path()))?;
+    let saved = load(path, &store.project())?;
     let writer = store.writer()?;
-    let snapshot = writer.look(None)?;
+    let snapshot = writer.take_snapshot(None)?;
     snapshot.require_known_version()?;
-    let present = kept_of(&snapshot);
+    let present = without_damage(&snapshot);
     let kept: Vec<&Entry> = present.entries.iter().filter(|entry| stays(entry, &saved)).collect();
     let ids: BTreeSet<&SessionId> =
         kept.iter().filter_map(|entry| entry.session()).map(|session| &session.id).collect();
@@ -135,15 +134,15 @@ pub(crate) fn restore(store: &TfStore, path: &Path, now: Time) -> Result<Restore
     let report = Restored { restored, kept: ids.len() as u64 };
     let entries = coming.into_iter().chain(kept).cloned().collect();
     if !matches!(snapshot.state, State::Absent) && !is_whole(&snapshot) {
-        set_aside(store, now)?;
+        keep_original(store, now)?;
     }
     let around = if is_whole(&snapshot) { present.clone() } else { saved.clone() };
     _ = writer.replace(around.with_entries(entries))?;
     Ok(report)
 }
 
-/// Whether what stands there now stays: a session that is not finished, and what only the other tool
-/// understands, unless the backup has that too.
+/// Returns whether an existing entry is kept: an unfinished session, or an entry that only the other tool
+/// understands, unless the backup contains it too.
 fn stays(entry: &Entry, saved: &Document) -> bool {
     match &entry.meaning {
         Meaning::Session(session) => !session.status.is_finished(),

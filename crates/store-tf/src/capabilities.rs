@@ -1,20 +1,20 @@
-//! What the file can represent.
+//! The fields and statuses that the file can represent.
 
 use sexton_core::Status;
 use sexton_core::store::{Capabilities, Fields, Revisions, UNKNOWN};
 
-/// What a store of this kind can represent.
+/// The capabilities of this store.
 ///
-/// What is forgotten, and why nothing depends on it:
-/// - `recovery`, `ending`: a recovery that was killed is planned again from what is true, and a session that
-///   is still owed something stays `running`. What was rescued is found by the session's id.
-/// - `status`: five finished statuses become the nearest of three; to whoever reads the file they ask for
-///   the same, which is nothing.
-/// - `exit.reason`: the status and the code say what is left of it.
-/// - `created_at` and parts of a second below the microsecond: there is one time of a start, and Python's
-///   times end there.
-/// - what proves a process (`process.boot_id` and the like): only a finished session is taken with it, and
-///   nobody asks for the process of one.
+/// The fields that are dropped, and why nothing depends on them:
+/// - `recovery`, `ending`: a killed recovery is planned again from the actual state, and a session with
+///   pending recovery work stays `running`. Rescued work is found by the session's id.
+/// - `status`: five finished statuses become the nearest of three; for readers of the file they are
+///   equivalent, since none requires any action.
+/// - `exit.reason`: the status and the code contain what remains of it.
+/// - `created_at` and times below a microsecond: the file has one start time, and Python's resolution is the
+///   microsecond.
+/// - the proof of a process identity (`process.boot_id` and others): it is dropped only for a finished
+///   session, whose process is never used.
 pub const CAPABILITIES: Capabilities = Capabilities {
     fields: Fields::Only(&[
         "schema",

@@ -1,4 +1,4 @@
-//! The file as a whole: what stands around the entries, and how it is written.
+//! The whole file: the fields around the entries, and its layout.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::fields::{Fields, Layout, raw};
 use crate::project::Project;
 use crate::salvage;
 
-/// The newest version of the file that is understood here.
+/// The newest version of the file that this program understands.
 pub(crate) const VERSION: u64 = 1;
 
-/// What some editors put before a text.
+/// The byte order mark that some editors write.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The content of a file.
@@ -22,36 +22,36 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 pub(crate) struct Document {
     bom: bool,
     style: Style,
-    /// Everything around the entries; the value of `sessions` is not looked at any more.
+    /// Everything around the entries; the value of `sessions` is not used.
     around: Fields,
     /// The entries, in their order.
     pub(crate) entries: Vec<Entry>,
-    /// Where each session is.
+    /// The position of each session.
     index: BTreeMap<SessionId, usize>,
 }
 
-/// How the other tool lays its file out.
+/// The layout of the other tool's file.
 #[derive(Clone, Debug)]
 pub(crate) enum Style {
     /// All on one line.
     Line,
-    /// In lines, each level behind so much more.
+    /// On several lines, with this indentation per level.
     Lines(String),
 }
 
-/// What the bytes of a file are.
+/// The result of reading the bytes of a file.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// A file that can be read, whatever is wrong with single entries.
+    /// A readable file, although single entries may be damaged.
     Document(Document),
     /// A file of a newer version.
     Newer(u64),
-    /// Something that cannot be read as a whole: what is wrong, and the entries that were found in it.
+    /// A file that cannot be parsed as a whole: the damage, and the entries found in it.
     Torn(Damage, Document),
 }
 
 impl Document {
-    /// A file without entries.
+    /// Returns a file without entries.
     pub(crate) fn empty() -> Document {
         let around = Fields(vec![
             ("version".to_owned(), raw(VERSION)),
@@ -71,14 +71,14 @@ impl Document {
             Content::Torn(damage, Document::empty().with_entries(entries))
         };
         if text.iter().all(u8::is_ascii_whitespace) {
-            return torn("it is empty; a write was cut off".to_owned());
+            return torn("it is empty: a write was interrupted".to_owned());
         }
         let around: Fields = match serde_json::from_slice(text) {
             Ok(around) => around,
             Err(error) => return torn(format!("it cannot be parsed ({error})")),
         };
-        if let Some(twice) = around.find_twice() {
-            return torn(format!("it has two fields `{twice}`"));
+        if let Some(duplicate) = around.find_duplicate() {
+            return torn(format!("it has two fields `{duplicate}`"));
         }
         match around.read::<u64>("version") {
             Ok(Some(newer)) if newer > VERSION => return Content::Newer(newer),
@@ -95,7 +95,7 @@ impl Document {
         Content::Document(document.with_entries(entries))
     }
 
-    /// The same file with other entries.
+    /// Returns the same file with other entries.
     pub(crate) fn with_entries(mut self, entries: Vec<Entry>) -> Document {
         self.index.clear();
         for (at, entry) in entries.iter().enumerate() {
@@ -104,51 +104,53 @@ impl Document {
             }
         }
         self.entries = entries;
-        self.mark_twins();
+        self.mark_duplicates();
         self
     }
 
-    /// Of two entries of one session nobody can say which is right.
-    fn mark_twins(&mut self) {
-        let twins: Vec<usize> = (0..self.entries.len())
+    /// Marks entries of the same session as damaged: which one is right is unknown.
+    fn mark_duplicates(&mut self) {
+        let duplicates: Vec<usize> = (0..self.entries.len())
             .filter(|at| self.entries[*at].session().is_some_and(|one| self.index.get(&one.id) != Some(at)))
             .collect();
-        for at in twins {
+        for at in duplicates {
             let Some(id) = self.entries[at].session().map(|session| session.id.clone()) else { continue };
             let last = self.index.remove(&id);
             for at in [Some(at), last].into_iter().flatten() {
-                let what = format!("session {id} is there more than once");
+                let what = format!("session {id} occurs more than once");
                 self.entries[at].meaning = Meaning::Damaged(Some(id.clone()), what);
             }
         }
     }
 
-    /// Where the entry of a session is.
+    /// Returns the position of a session's entry.
     pub(crate) fn find(&self, id: &SessionId) -> Option<usize> {
         self.index.get(id).copied()
     }
 
-    /// The sessions that can be read.
+    /// Returns the readable sessions.
     pub(crate) fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.entries.iter().filter_map(Entry::session)
     }
 
-    /// What is wrong with single entries.
+    /// Returns the findings about single entries.
     pub(crate) fn findings(&self) -> Vec<Damage> {
         let finding = |(number, entry): (usize, &Entry)| {
             let place = format!("entry {}", number + 1);
             match &entry.meaning {
                 Meaning::Session(_) => None,
-                Meaning::LeftAlone(why) => {
-                    Some(Damage { place, what: format!("{why}; it is left as it is"), harmless: true })
-                }
+                Meaning::LeftAlone(why) => Some(Damage {
+                    place,
+                    what: format!("{why}; the entry is left unchanged"),
+                    harmless: true,
+                }),
                 Meaning::Damaged(_, what) => Some(Damage { place, what: what.clone(), harmless: false }),
             }
         };
         self.entries.iter().enumerate().filter_map(finding).collect()
     }
 
-    /// Whether a damaged entry says that it is the one of `id`.
+    /// Returns the damage of the entry that claims the id `id`, if it is damaged.
     pub(crate) fn find_damage_of(&self, id: &SessionId) -> Option<&str> {
         self.entries.iter().find_map(|entry| match &entry.meaning {
             Meaning::Damaged(Some(damaged), what) if damaged == id => Some(what.as_str()),
@@ -156,8 +158,7 @@ impl Document {
         })
     }
 
-    /// The same file where each of these sessions has another entry, or none; `None` where that changes
-    /// nothing.
+    /// Returns the same file with these sessions' entries replaced or removed; `None` if nothing changes.
     pub(crate) fn with_changes<'a>(
         &self,
         changes: impl Iterator<Item = (&'a SessionId, Option<Entry>)>,
@@ -178,7 +179,7 @@ impl Document {
         changed.then(|| self.clone().with_entries(entries.into_iter().flatten().collect()))
     }
 
-    /// Lays a new entry out as the others are.
+    /// Writes a new entry in the layout of the others.
     pub(crate) fn lay_out<T>(&self, write: impl FnOnce(Layout<'_>) -> T) -> T {
         match &self.style {
             Style::Line => write(Layout::Line),
@@ -186,7 +187,7 @@ impl Document {
         }
     }
 
-    /// The bytes of the file, last changed at `now`.
+    /// Returns the bytes of the file, last changed at `now`.
     pub(crate) fn write(&self, now: Time) -> Vec<u8> {
         let mut around = self.around.clone();
         around.set("last_updated", raw(write_time(now)));
@@ -200,7 +201,7 @@ impl Document {
                 (list, self.style.outermost(), "\n")
             }
         };
-        // What was read stays as it was read, and what is new is JSON.
+        // The entries read from the file are unchanged, and new ones are JSON.
         if let Ok(list) = RawValue::from_string(list) {
             around.set("sessions", list);
         }
@@ -210,7 +211,7 @@ impl Document {
 }
 
 impl Style {
-    /// How a text is laid out: by what its first line break is followed by.
+    /// Determines the layout of a text from what follows its first line break.
     fn of(text: &[u8]) -> Style {
         const WIDEST: usize = 8;
         let text = text.trim_ascii_end();

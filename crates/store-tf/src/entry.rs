@@ -1,4 +1,4 @@
-//! One entry of the file, and the record that it means.
+//! One entry of the file, and the record that it represents.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::NAME;
 use crate::fields::{Fields, Layout, raw, shorten};
 use crate::project::Project;
 
-/// The fields that the other tool gives an entry, in its order.
+/// The fields of the other tool's entries, in its order.
 const FIELDS: [&str; 9] = [
     "session_id",
     "ticket_id",
@@ -26,14 +26,14 @@ const FIELDS: [&str; 9] = [
     "return_code",
 ];
 
-/// The program that the other tool dispatches.
+/// The program that the other tool starts.
 const PROGRAM: &str = "pi";
 
-/// What a field of theirs is called among a record's unknown ones, where the record has a field of that
-/// name itself.
+/// The prefix of a field of the file among a record's unknown fields, if the record has a field of that name
+/// itself.
 const PREFIX: &str = "tf:";
 
-/// An entry as it stands in the file, and what it means.
+/// An entry as written in the file, and its interpretation.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Its bytes.
@@ -41,18 +41,18 @@ pub(crate) struct Entry {
     pub(crate) meaning: Meaning,
 }
 
-/// What an entry means.
+/// The interpretation of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Meaning {
     /// A session.
     Session(Box<Session>),
-    /// Something that is not ours to understand, and why. It stays as it is.
+    /// An entry that this program does not understand, and why. It stays unchanged.
     LeftAlone(String),
-    /// It makes no sense. Its session is named where that can be read.
+    /// A damaged entry. Its session is named if the id can be read.
     Damaged(Option<SessionId>, String),
 }
 
-/// Why an entry is no session.
+/// Why an entry is not a session.
 enum Misfit {
     LeftAlone(String),
     Damaged(String),
@@ -68,7 +68,7 @@ impl Entry {
     /// Reads an entry.
     pub(crate) fn read(text: Box<RawValue>, project: &Project) -> Entry {
         let Ok(fields) = serde_json::from_str::<Fields>(text.get()) else {
-            let what = format!("it is no object: {}", shorten(text.get()));
+            let what = format!("it is not an object: {}", shorten(text.get()));
             return Entry { text, meaning: Meaning::Damaged(None, what) };
         };
         let meaning = match decode(&fields, project) {
@@ -85,8 +85,8 @@ impl Entry {
         Entry { text, meaning }
     }
 
-    /// The entry that `session` becomes, in place of `present` where there is one. Whatever means the same
-    /// keeps its bytes.
+    /// Returns the entry for `session`, in place of `present` if there is one. Values that do not change keep
+    /// their bytes.
     pub(crate) fn of(
         session: &Session,
         present: Option<&Entry>,
@@ -96,7 +96,7 @@ impl Entry {
         require_representable(session)?;
         let is_same = |now: &Session| Session { revision: session.revision, ..now.clone() } == *session;
         if let Some(present) = present.filter(|entry| entry.session().is_some_and(is_same)) {
-            // What it says beyond its meaning, such as when a session ended that runs, is not ours to mend.
+            // Other values, such as the end time of a running session, are not corrected.
             return Ok(present.clone());
         }
         let before: Fields =
@@ -114,7 +114,7 @@ impl Entry {
         Ok(Entry::read(text, project))
     }
 
-    /// The session that it means.
+    /// Returns the session that it represents.
     pub(crate) fn session(&self) -> Option<&Session> {
         match &self.meaning {
             Meaning::Session(session) => Some(session),
@@ -130,7 +130,7 @@ fn same_text(before: &Fields, after: &Fields) -> bool {
     texts(before) == texts(after)
 }
 
-/// A revision: the same for the same content, however it is spaced.
+/// Returns a revision: the same for the same content, whatever its spacing.
 fn digest(text: &RawValue) -> u64 {
     let compact = serde_json::from_str::<Value>(text.get()).map(|value| value.to_string());
     let digest = Sha256::digest(compact.unwrap_or_else(|_| text.get().to_owned()));
@@ -138,26 +138,26 @@ fn digest(text: &RawValue) -> u64 {
 }
 
 fn decode(fields: &Fields, project: &Project) -> Result<Session, Misfit> {
-    if let Some(twice) = fields.find_twice() {
-        return Err(Misfit::Damaged(format!("it has two fields `{twice}`")));
+    if let Some(duplicate) = fields.find_duplicate() {
+        return Err(Misfit::Damaged(format!("it has two fields `{duplicate}`")));
     }
     let require = |name: &str| -> Result<String, Misfit> {
         Ok(fields.read(name)?.ok_or_else(|| format!("it has no `{name}`"))?)
     };
     let id = require("session_id")?;
     let status = require("status")?;
-    let status = word_of(&status).ok_or_else(|| format!("`{}` is no status", shorten(&status)))?;
+    let status = word_of(&status).ok_or_else(|| format!("`{}` is not a valid status", shorten(&status)))?;
     let started_at = time(fields, "started_at")?.ok_or_else(|| "it has no `started_at`".to_owned())?;
     let completed_at = time(fields, "completed_at")?;
     let ticket = fields.read("ticket_id")?;
     let process = process(fields)?;
     let Ok(id) = id.parse::<SessionId>() else {
-        return Err(Misfit::LeftAlone(format!("`{}` is no id that can be used", shorten(&id))));
+        return Err(Misfit::LeftAlone(format!("`{}` is not a usable id", shorten(&id))));
     };
     if status == Status::Running && process.is_none() {
         return Err(Misfit::LeftAlone(format!("session {id} is running and has no pid")));
     }
-    // A text that is not Unicode has passed the parser as text, and is no path that could be opened.
+    // Text that is not valid Unicode passes the parser as text, but is not a path that could be opened.
     let Ok(path) = fields.read::<String>("worktree_path") else {
         return Err(Misfit::LeftAlone(format!("the `worktree_path` of session {id} cannot be read")));
     };
@@ -195,9 +195,9 @@ fn time(fields: &Fields, name: &str) -> Result<Option<Time>, String> {
 
 fn process(fields: &Fields) -> Result<Option<ProcessIdentity>, String> {
     let Some(pid) = fields.read::<i64>("pid")? else { return Ok(None) };
-    // 0 and below mean groups of processes to a signal.
+    // For a signal, 0 and below mean process groups.
     let pid = u32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(format!("its `pid` is {pid}"))?;
-    // Anything but ticks is an older way to write it, and says nothing.
+    // Anything but ticks is an older notation and is ignored.
     let start_ticks = fields.read("process_start_time").ok().flatten();
     Ok(Some(ProcessIdentity {
         start_ticks,
@@ -209,7 +209,7 @@ fn process(fields: &Fields) -> Result<Option<ProcessIdentity>, String> {
 fn worktree(written: &str, project: &Project) -> Worktree {
     Worktree {
         path: project.resolve(written).into(),
-        root: Some(OsText::from(project.yard.as_path())),
+        root: Some(OsText::from(project.worktree_root.as_path())),
         repo: Some(OsText::from(project.root.as_path())),
         branch: None,
         base: None,
@@ -217,7 +217,7 @@ fn worktree(written: &str, project: &Project) -> Worktree {
     }
 }
 
-/// Python's way to write an exit: a code, or the signal below zero.
+/// Reads an exit in Python's notation: a code, or a negative signal.
 fn code_of(fields: &Fields) -> Option<i32> {
     fields.read("return_code").ok().flatten()
 }
@@ -233,7 +233,7 @@ fn exit(code: Option<i32>) -> Exit {
 fn unknown(fields: &Fields) -> Map<String, Value> {
     let mut unknown = Map::new();
     for (name, value) in fields.0.iter().filter(|(name, _)| !FIELDS.contains(&name.as_str())) {
-        // What no value here can hold stays in the file all the same.
+        // A value that cannot be represented here still stays in the file.
         if let Ok(value) = serde_json::from_str(value.get()) {
             unknown.insert(name_here(name), value);
         }
@@ -246,14 +246,14 @@ fn name_here(name: &str) -> String {
     if taken { format!("{PREFIX}{name}") } else { name.to_owned() }
 }
 
-/// The name in the file of a field that the record keeps as unknown; `None` where the file has another
-/// meaning for it.
+/// Returns the name in the file of one of the record's unknown fields; `None` if the file uses the name for
+/// another field.
 fn name_there(name: &str) -> Option<&str> {
     let there = name.strip_prefix(PREFIX).unwrap_or(name);
     (!FIELDS.contains(&there)).then_some(there)
 }
 
-/// Refuses what could not be told from something else, or would be judged wrongly once it is written.
+/// Returns an error for a session that would be ambiguous or interpreted wrongly once written.
 fn require_representable(session: &Session) -> Result<(), StoreError> {
     let id = &session.id;
     let refuse = |what: String| Err(StoreError::Unsupported { backend: NAME, what });
@@ -276,8 +276,8 @@ fn require_representable(session: &Session) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The word that the other tool has for a session. Whatever recovery still owes something runs: the next
-/// recovery looks at those that run.
+/// Returns the other tool's status for a session. A session with pending recovery work is `running`, since
+/// the next recovery checks running sessions.
 fn word_for(session: &Session) -> &'static str {
     match session.status {
         _ if !session.is_settled() => "running",
@@ -297,7 +297,7 @@ fn encode(session: &Session, before: &Fields, present: Option<&Entry>) -> Fields
     };
     let mut after = before.clone();
     let mut put = |name: &str, value: Box<RawValue>| {
-        // A field that the other tool did not write, and that would say nothing, is not added.
+        // A null field that the other tool did not write is not added.
         if present.is_none() || value.get() != "null" || before.find(name).is_some() {
             after.set(name, value);
         }
@@ -330,7 +330,7 @@ fn encode(session: &Session, before: &Fields, present: Option<&Entry>) -> Fields
     after
 }
 
-/// The value that stands there, where it means the same as `value`.
+/// Returns the present value if it equals `value`.
 fn keep_equal(before: &Fields, name: &str, value: Box<RawValue>) -> Box<RawValue> {
     let parse = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
     match before.find(name) {
@@ -341,7 +341,7 @@ fn keep_equal(before: &Fields, name: &str, value: Box<RawValue>) -> Box<RawValue
 
 fn put_unknown(session: &Session, before: &Fields, after: &mut Fields) {
     let known = unknown(before);
-    // One that the record has lost is removed; one that no record could hold was never in it.
+    // A field that the record dropped is removed; one that no record can hold was never in it.
     after.0.retain(|(name, _)| {
         let here = name_here(name);
         FIELDS.contains(&name.as_str()) || !known.contains_key(&here) || session.extra.contains_key(&here)
@@ -354,7 +354,7 @@ fn put_unknown(session: &Session, before: &Fields, after: &mut Fields) {
     }
 }
 
-/// A time as every Python since 3.7 reads it.
+/// Formats a time so that every Python since 3.7 can parse it.
 pub(crate) fn write_time(time: Time) -> String {
     time.timestamp().strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
 }

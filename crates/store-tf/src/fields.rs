@@ -5,30 +5,30 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The fields of an object, as they stand in the file.
+/// The fields of an object, as written in the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields(pub(crate) Vec<(String, Box<RawValue>)>);
 
 impl Fields {
-    /// The value of `name`, as text.
+    /// Returns the value of `name`, as text.
     pub(crate) fn find(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// The value of `name` read as a `T`; `None` where it is missing or null.
+    /// Returns the value of `name` read as a `T`; `None` if it is missing or null.
     pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, String> {
         let Some(value) = self.find(name) else { return Ok(None) };
         serde_json::from_str(value.get()).map_err(|_| format!("its `{name}` is {}", shorten(value.get())))
     }
 
-    /// The first field that is there twice.
-    pub(crate) fn find_twice(&self) -> Option<&str> {
-        let twice =
+    /// Returns the first field with a repeated name.
+    pub(crate) fn find_duplicate(&self) -> Option<&str> {
+        let duplicate =
             |(at, (name, _)): &(usize, &(String, _))| self.0[..*at].iter().any(|(one, _)| one == name);
-        self.0.iter().enumerate().find(twice).map(|(_, (name, _))| name.as_str())
+        self.0.iter().enumerate().find(duplicate).map(|(_, (name, _))| name.as_str())
     }
 
-    /// Gives `name` another value; where it has none yet, at the end.
+    /// Sets `name` to another value; a new field is appended.
     pub(crate) fn set(&mut self, name: &str, value: Box<RawValue>) {
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some((_, present)) => *present = value,
@@ -36,8 +36,8 @@ impl Fields {
         }
     }
 
-    /// The object on one line, or with each field on a line of its own behind `indent` and the closing
-    /// brace behind `outer`.
+    /// Formats the object on one line, or with each field on its own line after `indent` and the closing
+    /// brace after `outer`.
     pub(crate) fn write(&self, style: Layout<'_>) -> String {
         let field = |(name, value): &(String, Box<RawValue>)| {
             format!("{}: {}", serde_json::Value::from(name.as_str()), value.get())
@@ -52,21 +52,21 @@ impl Fields {
     }
 }
 
-/// How an object is laid out.
+/// The layout of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout<'a> {
     /// On one line.
     Line,
-    /// A line for each field.
+    /// One line per field.
     Lines {
-        /// What stands before a field.
+        /// The indentation of a field.
         indent: &'a str,
-        /// What stands before the closing brace.
+        /// The indentation of the closing brace.
         outer: &'a str,
     },
 }
 
-/// A text that a message can show.
+/// Shortens a text for a message.
 pub(crate) fn shorten(text: &str) -> String {
     const LONGEST: usize = 60;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -76,12 +76,12 @@ pub(crate) fn shorten(text: &str) -> String {
     }
 }
 
-/// `value` as the text of a field.
+/// Converts `value` to the text of a field.
 ///
 /// # Panics
-/// Never: numbers, strings, null and JSON values have a text.
+/// Never: numbers, strings, null and JSON values can be serialized.
 pub(crate) fn raw(value: impl serde::Serialize) -> Box<RawValue> {
-    serde_json::value::to_raw_value(&value).expect("a plain value has a JSON form")
+    serde_json::value::to_raw_value(&value).expect("a plain value can be serialized")
 }
 
 impl<'de> Deserialize<'de> for Fields {
@@ -122,8 +122,8 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_there_twice_is_seen() {
+    fn a_duplicate_field_is_found() {
         let fields: Fields = serde_json::from_str(r#"{"a": 1, "b": 2, "a": 1}"#).unwrap();
-        assert_eq!(fields.find_twice(), Some("a"));
+        assert_eq!(fields.find_duplicate(), Some("a"));
     }
 }

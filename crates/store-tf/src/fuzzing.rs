@@ -1,4 +1,4 @@
-//! What the fuzz target `records` does to this crate. Compiled for it alone, with `--cfg fuzzing`.
+//! Entry points of the fuzz target `records`. Compiled only with `--cfg fuzzing`.
 
 use sexton_core::session::Exit;
 use sexton_core::{Session, Status, Time};
@@ -8,9 +8,11 @@ use crate::entry::{Entry, Meaning};
 use crate::fields::Fields;
 use crate::project::Project;
 
-/// A file: what is read of it is written as it was, and a change of one entry changes nothing else.
+/// Reads a file and asserts that it is written back unchanged, and that changing one entry changes nothing
+/// else.
 pub fn document(bytes: &[u8], now: Time) {
-    let project = Project { root: "/p".into(), yard: "/p/.tf/ralph/worktrees".into(), findings: Vec::new() };
+    let project =
+        Project { root: "/p".into(), worktree_root: "/p/.tf/ralph/worktrees".into(), findings: Vec::new() };
     let (document, torn) = match Document::read(bytes, &project) {
         Content::Newer(version) => return assert!(version > crate::document::VERSION),
         Content::Document(document) => (document, false),
@@ -22,7 +24,7 @@ pub fn document(bytes: &[u8], now: Time) {
     let findings = document.findings();
     for entry in &document.entries {
         let is_session = matches!(entry.meaning, Meaning::Session(_));
-        assert!(torn || is_session || !findings.is_empty(), "what is no session is reported");
+        assert!(torn || is_session || !findings.is_empty(), "an entry that is not a session is reported");
     }
     if torn {
         return;
@@ -31,18 +33,18 @@ pub fn document(bytes: &[u8], now: Time) {
     let again = read(&written, &project);
     assert!(texts(&again).eq(texts(&document)), "every entry keeps its bytes");
     for session in document.sessions() {
-        assert!(again.sessions().any(|one| one == session), "{} comes back", session.id);
+        assert!(again.sessions().any(|one| one == session), "{} is read back", session.id);
         changed(&document, session, &project, now);
     }
 }
 
-/// Ends one session that runs.
+/// Finishes one running session.
 fn changed(document: &Document, session: &Session, project: &Project, now: Time) {
-    let at = document.find(&session.id).expect("a session has its place");
+    let at = document.find(&session.id).expect("a session has an entry");
     let present = &document.entries[at];
     let same = document.lay_out(|layout| Entry::of(session, Some(present), project, layout));
     if let Ok(same) = same {
-        assert_eq!(same.text.get(), present.text.get(), "what does not change keeps its bytes");
+        assert_eq!(same.text.get(), present.text.get(), "an unchanged entry keeps its bytes");
     }
     if session.status != Status::Running {
         return;
@@ -74,7 +76,7 @@ fn changed(document: &Document, session: &Session, project: &Project, now: Time)
 fn read(bytes: &[u8], project: &Project) -> Document {
     match Document::read(bytes, project) {
         Content::Document(document) => document,
-        other => panic!("what we write cannot be read: {other:?}"),
+        other => panic!("a written file cannot be read: {other:?}"),
     }
 }
 

@@ -1,5 +1,5 @@
-//! A store on the `dispatch-sessions.json` of pi-ticketflow, in place: its owner tool reads and writes the
-//! same file, before, after and in between.
+//! A store on the `dispatch-sessions.json` of pi-ticketflow, in place: pi-ticketflow reads and writes the
+//! same file at any time.
 //!
 //! # The format
 //! ```json
@@ -16,21 +16,21 @@
 //! }
 //! ```
 //!
-//! # What counts
-//! - **Its lock is ours.** Every change happens under `flock` on `dispatch-sessions.lock` beside the file,
-//!   from the read to the rename; readers take no lock, and ask for it only where they meet half a file.
-//! - **Text is kept as text.** An entry that does not change is written back as the bytes it was read
-//!   from; in one that does, every field that means the same keeps its bytes, and so does every field that
-//!   nobody here knows, in its place.
-//! - **Only its own words are written**: four statuses, times that its Python reads, no field of ours. What
-//!   has no place is declared in [`CAPABILITIES`] and refused, or forgotten where nothing depends on it.
-//! - **A session that recovery still owes something stays `running`**, so that the next recovery, theirs or
-//!   ours, tries again.
-//! - **Damage is not touched.** A file that cannot be parsed, an entry that makes no sense, a newer
-//!   version: not one byte changes before `doctor --repair`, and a newer version not even then.
+//! # Rules
+//! - **It uses the lock of pi-ticketflow.** Every change holds `flock` on `dispatch-sessions.lock` beside the
+//!   file, from the read to the rename; readers take the lock only if they find an incomplete file.
+//! - **Text is kept as text.** An unchanged entry is written back byte for byte; in a changed one, every
+//!   unchanged field and every unknown field keeps its bytes and its position.
+//! - **Only values of pi-ticketflow are written**: four statuses, times that its Python reads, and no field
+//!   of Sexton. A value that cannot be represented is declared in [`CAPABILITIES`]; it is rejected, or
+//!   dropped where nothing depends on it.
+//! - **A session with pending recovery work stays `running`**, so that the next recovery, of either tool,
+//!   tries again.
+//! - **Damage is left unchanged.** A file that cannot be parsed, a damaged entry, a newer version: no byte
+//!   changes before `doctor --repair`, and a newer version not even then.
 //!
-//! Architecture invariant: only `writer` changes the file, and only while it holds the lock; what an entry
-//! means is decided by `entry` alone.
+//! Architecture invariant: only `writer` changes the file, and only while it holds the lock; only `entry`
+//! decides what an entry means.
 
 mod backup;
 mod capabilities;
@@ -52,7 +52,7 @@ use sexton_core::{Store, StoreError};
 
 pub use capabilities::CAPABILITIES;
 
-/// The scheme of the store's URLs.
+/// The URL scheme of the store.
 const NAME: &str = "tf";
 
 inventory::submit! {

@@ -1,4 +1,4 @@
-//! Setting aside what cannot be read. The file as it was is kept whole beside itself.
+//! Repair. The original file is kept in the quarantine beside it.
 
 use sexton_core::store::RepairReport;
 use sexton_core::{StoreError, Time};
@@ -9,10 +9,10 @@ use crate::entry::{Entry, Meaning};
 use crate::snapshot::{Snapshot, State};
 use crate::store::TfStore;
 
-/// Keeps every entry that can be read, and the file as it was in `<file>.quarantine/`.
+/// Keeps every readable entry, and the original file in `<file>.quarantine/`.
 pub(crate) fn repair(store: &TfStore, now: Time) -> Result<RepairReport, StoreError> {
     let writer = store.writer()?;
-    let snapshot = writer.look(None)?;
+    let snapshot = writer.take_snapshot(None)?;
     snapshot.require_known_version()?;
     let sessions = |document: &Document| document.sessions().count() as u64;
     if snapshot.require_sound().is_ok() {
@@ -20,28 +20,28 @@ pub(crate) fn repair(store: &TfStore, now: Time) -> Result<RepairReport, StoreEr
         return Ok(RepairReport { kept, quarantined: Vec::new(), quarantine: None });
     }
     if let State::TooLarge(_) = snapshot.state {
-        // What was never read cannot be sorted into good and bad.
+        // A file that was never read cannot be repaired.
         return Err(StoreError::Damaged { path: store.path().to_owned(), damage: snapshot.damage() });
     }
-    let quarantine = set_aside(store, now)?;
-    let repaired = kept_of(&snapshot);
+    let quarantine = keep_original(store, now)?;
+    let repaired = without_damage(&snapshot);
     let kept = sessions(&repaired);
     _ = writer.replace(repaired)?;
     let quarantined = snapshot.damage().into_iter().filter(|damage| !damage.harmless).collect();
     Ok(RepairReport { kept, quarantined, quarantine: Some(quarantine) })
 }
 
-/// Gives the file as it is a second name in the quarantine.
-pub(crate) fn set_aside(store: &TfStore, now: Time) -> Result<std::path::PathBuf, StoreError> {
+/// Links the present file into the quarantine.
+pub(crate) fn keep_original(store: &TfStore, now: Time) -> Result<std::path::PathBuf, StoreError> {
     let mut directory = store.path().as_os_str().to_owned();
     directory.push(".quarantine");
     let label = now.timestamp().strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
     keep_aside(store.path(), directory.as_ref(), &label)
-        .map_err(|error| store.io_error("cannot set aside", error))
+        .map_err(|error| store.io_error("cannot quarantine", error))
 }
 
-/// The document without what is damaged.
-pub(crate) fn kept_of(snapshot: &Snapshot) -> Document {
+/// Returns the document without damaged entries.
+pub(crate) fn without_damage(snapshot: &Snapshot) -> Document {
     let document = match &snapshot.state {
         State::Present(Content::Document(document) | Content::Torn(_, document)) => document.clone(),
         _ => Document::empty(),

@@ -1,13 +1,13 @@
-//! Entries in a file that cannot be read as a whole: a write that was cut off, or half a write over
+//! Reads entries of a file that cannot be parsed as a whole: an interrupted write, or a partial write over
 //! another.
 
 use serde_json::value::RawValue;
 
-/// The name of the list.
+/// The field name of the list.
 const LIST: &[u8] = b"\"sessions\"";
 
-/// The entries that can be read one after the other from the beginning of the list. What follows the first
-/// that cannot be is not guessed at: it may be the rest of an older file.
+/// Returns the entries that can be read in sequence from the start of the list. What follows the first
+/// unreadable one is ignored: it may be the rest of an older file.
 pub(crate) fn entries(text: &[u8]) -> Vec<Box<RawValue>> {
     let Some(mut rest) = list(text) else { return Vec::new() };
     let mut entries = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn entries(text: &[u8]) -> Vec<Box<RawValue>> {
     }
 }
 
-/// What stands in the list, as far as it goes.
+/// Returns the content of the list, as far as it exists.
 fn list(text: &[u8]) -> Option<&[u8]> {
     let name = text.windows(LIST.len()).position(|window| window == LIST)?;
     let rest = text[name + LIST.len()..].trim_ascii_start().strip_prefix(b":")?;
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_was_cut_off_gives_the_entries_before_the_cut() {
+    fn a_truncated_file_gives_the_entries_before_the_cut() {
         let whole = br#"{"version": 1, "sessions": [{"a": "]}"}, {"b": [1, {"c": 2}]}, {"d": 3}], "x": 1}"#;
         let mut most = 0;
         for length in 0..=whole.len() {

@@ -1,6 +1,5 @@
-//! The file as it was at one moment.
+//! The file as it was at one time.
 
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,59 +7,60 @@ use std::time::{Duration, SystemTime};
 
 use sexton_core::StoreError;
 use sexton_core::store::Damage;
-use sexton_durable::FileStamp;
+use sexton_durable::{FileStamp, open_regular};
 
 use crate::document::{Content, Document, VERSION};
-use crate::project::Project;
+use crate::project::Place;
 
-/// The largest file that is read. One hundred thousand sessions take a tenth of it.
+/// The size limit of a file that is read. One hundred thousand sessions take a tenth of it.
 const LARGEST: u64 = 512 << 20;
 
-/// A file that was written no longer ago than this may be written again without a new time: clocks of file
-/// systems are coarse.
-const SETTLED: Duration = Duration::from_secs(2);
+/// A file younger than this may be written again without a new modification time: file system clocks are
+/// coarse.
+const MIN_STAMP_AGE: Duration = Duration::from_secs(2);
 
-/// What was found at the store's path.
+/// The state found at the store's path.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     path: PathBuf,
     bytes: Arc<Vec<u8>>,
-    /// Which file it was, where that can be told from another by a look.
+    /// The stamp of the file, if it is old enough to detect a change.
     stamp: Option<FileStamp>,
     pub(crate) state: State,
     findings: Vec<Damage>,
 }
 
-/// What is there.
+/// The state of the file.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
-    /// Nothing.
+    /// No file.
     Absent,
-    /// This.
+    /// A file with this content.
     Present(Content),
     /// A file that is too large to be read.
     TooLarge(u64),
 }
 
 impl Snapshot {
-    /// Reads the file at `path`; what `known` has read of it already is not read again.
-    pub(crate) fn take(path: &Path, known: Option<&Snapshot>) -> Result<Snapshot, StoreError> {
-        let failed = |source| StoreError::Io { action: "cannot read", path: path.to_owned(), source };
+    /// Reads the file, unless `known` is still current.
+    pub(crate) fn take(place: &Place, known: Option<&Snapshot>) -> Result<Snapshot, StoreError> {
+        let path = &place.path;
+        let failed = |source| StoreError::Io { action: "cannot read", path: path.clone(), source };
         if let Some(known) = known.filter(|known| known.stamp.is_some())
             && FileStamp::of(path).ok() == known.stamp
         {
             return Ok(known.clone());
         }
-        let project = Project::around(path);
+        let project = place.project();
         let findings = project.findings.clone();
-        let found = |bytes, stamp, state| Snapshot { path: path.to_owned(), bytes, stamp, state, findings };
+        let found = |bytes, stamp, state| Snapshot { path: path.clone(), bytes, stamp, state, findings };
         let began = SystemTime::now();
         let bytes = match load(path).map_err(failed)? {
             Loaded::Nothing => return Ok(found(Arc::default(), None, State::Absent)),
             Loaded::TooLarge(size) => return Ok(found(Arc::default(), None, State::TooLarge(size))),
             Loaded::Bytes(bytes, modified) => {
-                let settled = began.duration_since(modified).is_ok_and(|age| age > SETTLED);
-                let stamp = FileStamp::of(path).ok().filter(|_| settled);
+                let is_old_enough = began.duration_since(modified).is_ok_and(|age| age > MIN_STAMP_AGE);
+                let stamp = FileStamp::of(path).ok().filter(|_| is_old_enough);
                 match known {
                     Some(known) if *known.bytes == bytes => return Ok(Snapshot { stamp, ..known.clone() }),
                     _ => (bytes, stamp),
@@ -72,20 +72,20 @@ impl Snapshot {
         Ok(found(Arc::new(bytes), stamp, State::Present(content)))
     }
 
-    /// What somebody has just written at `path`.
-    pub(crate) fn of_written(path: &Path, bytes: Vec<u8>, document: Document) -> Snapshot {
-        let findings = Project::around(path).findings;
+    /// Returns the snapshot of what was just written.
+    pub(crate) fn of_written(place: &Place, bytes: Vec<u8>, document: Document) -> Snapshot {
+        let findings = place.project().findings;
         let state = State::Present(Content::Document(document));
-        // It may be written again at once: the bytes are compared, not the time.
-        Snapshot { path: path.to_owned(), bytes: Arc::new(bytes), stamp: None, state, findings }
+        // The file may be written again at once, so the bytes are compared and not the time.
+        Snapshot { path: place.path.clone(), bytes: Arc::new(bytes), stamp: None, state, findings }
     }
 
-    /// Whether it is half of what somebody is writing, or was.
+    /// Returns whether it is an incomplete write.
     pub(crate) fn is_torn(&self) -> bool {
         matches!(self.state, State::Present(Content::Torn(..)))
     }
 
-    /// What can be read.
+    /// Returns the readable content.
     pub(crate) fn document(&self) -> Option<&Document> {
         match &self.state {
             State::Present(Content::Document(document) | Content::Torn(_, document)) => Some(document),
@@ -93,7 +93,7 @@ impl Snapshot {
         }
     }
 
-    /// What is wrong with it.
+    /// Returns the damage.
     pub(crate) fn damage(&self) -> Vec<Damage> {
         let whole = |what| Damage { place: "the file".to_owned(), what, harmless: false };
         let mut damage = match &self.state {
@@ -104,7 +104,7 @@ impl Snapshot {
             State::Present(Content::Torn(damage, _)) => vec![damage.clone()],
             State::Present(Content::Document(_)) => Vec::new(),
             State::TooLarge(size) => {
-                vec![whole(format!("it has {size} bytes, more than is read ({LARGEST})"))]
+                vec![whole(format!("it has {size} bytes, more than the limit of {LARGEST}"))]
             }
         };
         damage.extend(self.document().map(Document::findings).unwrap_or_default());
@@ -112,7 +112,7 @@ impl Snapshot {
         damage
     }
 
-    /// Refuses a file that may not be written, and gives what may.
+    /// Returns the document, or an error for a file that must not be written.
     pub(crate) fn require_sound(&self) -> Result<Document, StoreError> {
         self.require_known_version()?;
         let damage: Vec<_> = self.damage().into_iter().filter(|damage| !damage.harmless).collect();
@@ -122,17 +122,17 @@ impl Snapshot {
         Ok(self.document().cloned().unwrap_or_else(Document::empty))
     }
 
-    /// Refuses a file of a newer version.
+    /// Returns an error for a file of a newer version.
     pub(crate) fn require_known_version(&self) -> Result<(), StoreError> {
         match self.state {
             State::Present(Content::Newer(found)) => {
-                Err(StoreError::NewerFormat { path: self.path.clone(), found, supported: VERSION })
+                Err(StoreError::newer_format(&self.path, (found, VERSION), []))
             }
             _ => Ok(()),
         }
     }
 
-    /// The bytes that were read.
+    /// Returns the bytes that were read.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -145,17 +145,7 @@ enum Loaded {
 }
 
 fn load(path: &Path) -> io::Result<Loaded> {
-    let metadata = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::Nothing),
-        other => other?,
-    };
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::Nothing),
         other => other?,
     };

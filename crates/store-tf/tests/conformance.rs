@@ -1,4 +1,4 @@
-//! The store suite on a dispatch-sessions.json.
+//! The store conformance suite for a dispatch-sessions.json.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A session that runs has a process, and no host: the file is of the machine it lies on.
+/// Gives a running session a process and no host: the file belongs to the machine it is on.
 fn dress(session: Session) -> Session {
     let status = match session.status {
         Status::Starting => Status::Running,
@@ -41,12 +41,12 @@ fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
     std::fs::write(path, document.to_string()).expect("the file can be written");
 }
 
-/// A newer version counts its versions up, and may mean anything by the rest.
+/// Sets a newer version.
 fn make_newer(path: &Path) {
     edit(path, |document| document["version"] = json!(2));
 }
 
-/// Gives the record's entry a status that no version knows.
+/// Gives the record's entry an unknown status.
 fn damage_one_record(path: &Path, id: &SessionId) {
     edit(path, |document| {
         let entries = document["sessions"].as_array_mut().expect("there are sessions");

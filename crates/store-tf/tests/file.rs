@@ -1,7 +1,6 @@
-//! What a file of another tool looks like before and after: bytes, layouts, locks, and everything that can
-//! be wrong with it.
+//! Effects on the other tool's file: bytes, layouts, locks, and every kind of damage.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +32,7 @@ impl Place {
     }
 
     fn open(&self, access: Access) -> Result<Box<dyn Store>, StoreError> {
-        let options = StoreOptions { path: self.path(), access, durability: Durability::Process };
+        let options = StoreOptions::new(self.path(), access, Durability::Process);
         sexton_store_tf::open(&options)
     }
 
@@ -72,14 +71,14 @@ fn file(entries: &[String]) -> String {
     format!("{{\"version\": 1, \"sessions\": [{}]}}", entries.join(", "))
 }
 
-/// The text without the value of `last_updated`, which is the time of the test.
+/// Returns the text without the value of `last_updated`, which is the time of the test.
 fn stable(text: &str) -> String {
     let (before, after) = text.split_once("\"last_updated\": \"").unwrap();
     format!("{before}\"last_updated\": \"NOW{}", &after[after.find('"').unwrap()..])
 }
 
 #[test]
-fn a_change_of_one_entry_leaves_the_bytes_of_everything_else() {
+fn changing_one_entry_keeps_all_other_bytes() {
     let odd = "{\"session_id\":\"b\",  \"x\": 1.50e2, \"status\":\"failed\",\n\"started_at\":\"2026-01-02\\u005403:04:05\"}";
     let place = Place::with(format!(
         "{{\n    \"zeta\": [1,  2],\n    \"version\": 1,\n    \"sessions\": [\n        {},\n        {odd}\n    ],\n    \"alpha\": null\n}}",
@@ -97,7 +96,7 @@ fn a_change_of_one_entry_leaves_the_bytes_of_everything_else() {
 }
 
 #[test]
-fn a_file_on_one_line_stays_on_one_line_and_a_mark_before_it_stays() {
+fn the_layout_and_the_byte_order_mark_are_kept() {
     let place = Place::with(format!("\u{feff}{}", file(&[entry("a", "")])));
     place.finish("a", Exit::signalled(9));
     let text = place.text();
@@ -107,7 +106,7 @@ fn a_file_on_one_line_stays_on_one_line_and_a_mark_before_it_stays() {
 }
 
 #[test]
-fn a_new_file_is_laid_out_as_its_own_tool_would() {
+fn a_new_file_has_the_layout_of_the_other_tool() {
     let place = Place { directory: tempfile::tempdir().unwrap() };
     let donor = Place::with(file(&[entry("a", ", \"ticket_id\": \"T-1\"")]));
     let session = donor.load("a");
@@ -123,7 +122,7 @@ fn a_new_file_is_laid_out_as_its_own_tool_would() {
 }
 
 #[test]
-fn a_commit_that_means_nothing_new_writes_nothing() {
+fn a_commit_without_changes_writes_nothing() {
     let place = Place::with(file(&[entry("a", "")]));
     let before = (place.text(), fs::metadata(place.path()).unwrap().modified().unwrap());
     let mut session = place.load("a");
@@ -136,7 +135,7 @@ fn a_commit_that_means_nothing_new_writes_nothing() {
 }
 
 #[test]
-fn every_time_is_read_and_a_naive_one_is_utc() {
+fn all_time_notations_are_read_and_naive_times_are_utc() {
     for (text, utc) in [
         ("2026-01-02T03:04:05+02:00", "2026-01-02T01:04:05Z"),
         ("2026-01-02T03:04:05.123456", "2026-01-02T03:04:05.123456Z"),
@@ -150,7 +149,7 @@ fn every_time_is_read_and_a_naive_one_is_utc() {
     }
 }
 
-/// Opens a file that must be readable around its damage and refuse every write, without a byte changed.
+/// Asserts that a file is readable around its damage and rejects every write without changing a byte.
 fn require_damaged(text: &[u8], readable: &[&str], what: &str) {
     let place = Place::with(text);
     let store = place.store();
@@ -170,7 +169,7 @@ fn require_damaged(text: &[u8], readable: &[&str], what: &str) {
     assert_eq!(fs::read(place.path()).unwrap(), text, "{what}");
     let report = block_on(store.repair(now())).unwrap();
     assert_eq!(report.kept, readable.len() as u64, "{what}");
-    assert_eq!(fs::read(report.quarantine.unwrap()).unwrap(), text, "{what}: what was bad is not kept");
+    assert_eq!(fs::read(report.quarantine.unwrap()).unwrap(), text, "{what}: the damaged file is not kept");
     let store = place.store();
     assert_eq!(
         (store.damage().len(), block_on(store.list(&Query::all())).unwrap().sessions.len()),
@@ -179,7 +178,7 @@ fn require_damaged(text: &[u8], readable: &[&str], what: &str) {
 }
 
 #[test]
-fn i6_a_file_that_its_tool_was_cut_off_writing_gives_what_is_whole_and_changes_by_no_byte() {
+fn i6_an_incomplete_file_gives_its_intact_entries_and_is_not_changed() {
     let whole = file(&[entry("a", ""), entry("b", ""), entry("c", "")]);
     let second = whole.find("\"b\"").unwrap();
     let third = whole.find("\"c\"").unwrap();
@@ -196,15 +195,15 @@ fn i6_a_file_that_its_tool_was_cut_off_writing_gives_what_is_whole_and_changes_b
 }
 
 #[test]
-fn i6_entries_that_make_no_sense_are_damage_and_the_others_stay_readable() {
+fn i6_invalid_entries_are_damage_and_the_others_stay_readable() {
     let bad = [
-        ("null", "no object"),
+        ("null", "not an object"),
         ("{\"session_id\": 7}", "an id that is a number"),
-        (&entry("lost", "").replace("running", "paused"), "a status of tomorrow"),
+        (&entry("lost", "").replace("running", "paused"), "an unknown status"),
         (&entry("lost", "").replace("77", "0"), "the pid of a group"),
-        (&entry("lost", "").replace("77", "-1"), "the pid of everybody"),
+        (&entry("lost", "").replace("77", "-1"), "the pid of all processes"),
         (&entry("lost", "").replace("77", "\"77\""), "a pid that is a text"),
-        (&entry("lost", "").replace("2026-01-02T03:04:05Z", "yesterday"), "a time that is none"),
+        (&entry("lost", "").replace("2026-01-02T03:04:05Z", "yesterday"), "an invalid time"),
         (&entry("lost", ", \"pid\": 78"), "a field twice"),
     ];
     for (bad, what) in bad {
@@ -214,14 +213,15 @@ fn i6_entries_that_make_no_sense_are_damage_and_the_others_stay_readable() {
             what,
         );
     }
-    let twins = file(&[entry("lost", ""), entry("a", ""), entry("lost", ", \"x\": 1"), entry("lost", "")]);
-    require_damaged(twins.as_bytes(), &["a"], "three entries of one session");
+    let duplicates =
+        file(&[entry("lost", ""), entry("a", ""), entry("lost", ", \"x\": 1"), entry("lost", "")]);
+    require_damaged(duplicates.as_bytes(), &["a"], "three entries of one session");
     require_damaged(b"{\"version\": 1}", &[], "no sessions");
     require_damaged(b"{\"version\": \"1\", \"sessions\": []}", &[], "a version that is a text");
 }
 
 #[test]
-fn an_entry_that_cannot_be_ours_is_left_as_it_is_and_the_file_can_be_written() {
+fn an_unusable_entry_is_left_unchanged_and_the_file_can_be_written() {
     let strange = [
         entry("of/another\\u0000kind", ""),
         entry(&"x".repeat(65), ""),
@@ -243,20 +243,20 @@ fn a_file_that_is_too_large_is_not_read_and_not_written() {
     let place = Place::with("{");
     fs::OpenOptions::new().write(true).open(place.path()).unwrap().set_len(1 << 40).unwrap();
     let store = place.store();
-    assert!(store.damage()[0].what.contains("more than is read"), "{:?}", store.damage());
+    assert!(store.damage()[0].what.contains("more than the limit"), "{:?}", store.damage());
     assert!(block_on(store.repair(now())).is_err());
     assert_eq!(fs::metadata(place.path()).unwrap().len(), 1 << 40);
 }
 
 #[test]
-fn a_write_waits_for_the_lock_of_the_other_tool_and_sees_what_it_wrote() {
+fn a_write_waits_for_the_other_tools_lock_and_reads_its_changes() {
     let place = Place::with(file(&[entry("a", "")]));
     let lock = FileLock::acquire(&place.path().with_extension("lock")).unwrap();
     std::thread::scope(|scope| {
         let store = place.store();
         let session = place.load("a");
         let writer = scope.spawn(move || block_on(store.commit(Batch::new().remove(&session))));
-        // Under the lock the other tool writes another entry, in place.
+        // The other tool holds the lock and writes another entry, in place.
         fs::write(place.path(), file(&[entry("a", ""), entry("b", "")])).unwrap();
         std::thread::sleep(Duration::from_millis(50));
         assert!(!writer.is_finished(), "it did not wait for the lock");
@@ -268,7 +268,7 @@ fn a_write_waits_for_the_lock_of_the_other_tool_and_sees_what_it_wrote() {
 }
 
 #[test]
-fn a_reader_that_meets_half_a_write_looks_again_when_the_writer_is_done() {
+fn a_reader_of_an_incomplete_file_waits_for_the_writer() {
     let whole = file(&[entry("a", ""), entry("b", "")]);
     let place = Place::with(&whole[..whole.len() / 2]);
     let lock = FileLock::acquire(&place.path().with_extension("lock")).unwrap();
@@ -277,12 +277,12 @@ fn a_reader_that_meets_half_a_write_looks_again_when_the_writer_is_done() {
         std::thread::sleep(Duration::from_millis(50));
         fs::write(place.path(), &whole).unwrap();
         drop(lock);
-        assert_eq!(reader.join().unwrap().unwrap(), 0, "half a write was taken for damage");
+        assert_eq!(reader.join().unwrap().unwrap(), 0, "an incomplete write was reported as damage");
     });
 }
 
 #[test]
-fn a_change_by_the_other_tool_since_the_read_is_a_conflict() {
+fn a_change_by_the_other_tool_after_the_read_is_a_conflict() {
     let place = Place::with(file(&[entry("a", ""), entry("b", "")]));
     let store = place.store();
     let (a, b) = (place.load("a"), place.load("b"));
@@ -290,17 +290,17 @@ fn a_change_by_the_other_tool_since_the_read_is_a_conflict() {
         .unwrap();
     let error = block_on(store.commit(Batch::new().remove(&a))).unwrap_err();
     assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
-    // Another spacing is the same content.
+    // Different spacing is the same content.
     block_on(store.commit(Batch::new().remove(&b))).unwrap();
 }
 
 #[test]
-fn the_file_keeps_its_permissions_and_a_link_stays_a_link() {
+fn the_file_keeps_its_permissions_and_a_symlink_stays_a_symlink() {
     let place = Place::with(file(&[entry("a", "")]));
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o664)).unwrap();
     let link = place.directory.path().join("link.json");
     std::os::unix::fs::symlink(place.path(), &link).unwrap();
-    let options = StoreOptions { path: link.clone(), access: Access::Write, durability: Durability::Power };
+    let options = StoreOptions::new(link.clone(), Access::Write, Durability::Power);
     let store = sexton_store_tf::open(&options).unwrap();
     let session = place.load("a");
     block_on(store.commit(Batch::new().remove(&session))).unwrap();
@@ -312,17 +312,17 @@ fn the_file_keeps_its_permissions_and_a_link_stays_a_link() {
 }
 
 #[test]
-fn i6_a_link_that_cannot_be_followed_is_an_error_and_stays() {
+fn i6_a_symlink_that_cannot_be_resolved_is_an_error_and_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("link.json");
     std::os::unix::fs::symlink(&link, &link).unwrap();
-    let options = StoreOptions { path: link.clone(), access: Access::Write, durability: Durability::Power };
+    let options = StoreOptions::new(link.clone(), Access::Write, Durability::Power);
     assert!(sexton_store_tf::open(&options).is_err());
     assert!(link.is_symlink());
 }
 
 #[test]
-fn fields_whose_names_a_record_has_itself_come_back_to_their_own_names() {
+fn unknown_fields_with_names_of_record_fields_round_trip() {
     let place =
         Place::with(file(&[entry("a", ", \"name\": \"x\", \"host\": [1], \"tf:name\": 2, \"schema\": 9")]));
     let session = place.load("a");
@@ -338,18 +338,17 @@ fn fields_whose_names_a_record_has_itself_come_back_to_their_own_names() {
 }
 
 #[test]
-fn a_directory_is_refused_by_name() {
+fn opening_a_directory_is_an_error_with_its_path() {
     let directory = tempfile::tempdir().unwrap();
     for access in [Access::Read, Access::Write] {
-        let options =
-            StoreOptions { path: directory.path().to_owned(), access, durability: Durability::Power };
+        let options = StoreOptions::new(directory.path().to_owned(), access, Durability::Power);
         let error = sexton_store_tf::open(&options).err().unwrap();
         assert!(error.to_string().contains(&Path::display(directory.path()).to_string()), "{error}");
     }
 }
 
 #[test]
-fn an_entry_that_says_more_than_it_means_keeps_its_bytes_when_nothing_changes() {
+fn an_entry_with_inconsistent_fields_keeps_its_bytes_if_unchanged() {
     let text = r#"{"version": 1, "sessions": [{"session_id": "d-1", "pid": 7, "status": "running",
         "started_at": "2026-01-02T03:04:05+00:00", "completed_at": "2027-01-02T03:14:05+00:00", "return_code": 0}]}"#;
     let place = Place::with(text);

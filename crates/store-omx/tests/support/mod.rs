@@ -1,7 +1,7 @@
-//! A state directory of their tool, and a resumption in it.
+//! A state directory of oh-my-codex, and a resumption in it.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(dead_code, reason = "each test target uses only a part")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,16 +11,16 @@ use std::time::Duration;
 use pollster::block_on;
 use serde_json::{Value, json};
 use sexton_core::plugin::StoreOptions;
-use sexton_core::resume::{AgentIdentity, Claim, Ground, Resumption, resume};
+use sexton_core::resume::{AgentIdentity, Claim, ResumeContext, Resumption, resume};
 use sexton_core::store::{Access, Durability, Listing};
 use sexton_core::{Query, SessionId, Store, StoreError, Time};
 use sexton_proc_linux as _;
 use tempfile::TempDir;
 
-/// After how long a loop is stale.
+/// The age at which a loop is stale.
 pub const DAY: Duration = Duration::from_secs(86_400);
 
-/// The time at which everything happens.
+/// The time of all events.
 pub const NOW: &str = "2026-01-10T01:00:00Z";
 
 pub fn now() -> Time {
@@ -31,58 +31,58 @@ pub fn id(text: &str) -> SessionId {
     text.parse().unwrap()
 }
 
-/// A state directory, gone when it is dropped.
-pub struct Yard {
+/// A state directory, deleted on drop.
+pub struct TestEnv {
     directory: TempDir,
 }
 
-impl Yard {
-    /// A directory with nothing in it.
-    pub fn new() -> Yard {
-        let yard = Yard { directory: TempDir::new().unwrap() };
-        fs::create_dir_all(yard.path().join("sessions")).unwrap();
-        yard
+impl TestEnv {
+    /// Creates an empty directory.
+    pub fn new() -> TestEnv {
+        let test_env = TestEnv { directory: TempDir::new().unwrap() };
+        fs::create_dir_all(test_env.path().join("sessions")).unwrap();
+        test_env
     }
 
-    /// The directory that is checked in.
-    pub fn fixture() -> Yard {
-        let yard = Yard::new();
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state"), &yard.path());
-        yard
+    /// Creates a copy of the checked-in directory.
+    pub fn fixture() -> TestEnv {
+        let test_env = TestEnv::new();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state"), &test_env.path());
+        test_env
     }
 
-    /// The state directory.
+    /// Returns the state directory.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join("state")
     }
 
-    /// Something outside of it.
+    /// Returns a path outside of it.
     pub fn elsewhere(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// The state file of `session`.
+    /// Returns the state file of `session`.
     pub fn state_file(&self, session: &str) -> PathBuf {
         self.path().join("sessions").join(session).join("ralph-state.json")
     }
 
-    /// Makes a session without a loop.
+    /// Creates a session without a loop.
     pub fn enter(&self, session: &str) {
         fs::create_dir_all(self.path().join("sessions").join(session)).unwrap();
     }
 
-    /// Writes a loop as their tool does.
+    /// Writes a loop as oh-my-codex does.
     pub fn write(&self, session: &str, state: &Value) {
         self.enter(session);
         fs::write(self.state_file(session), serde_json::to_string_pretty(state).unwrap()).unwrap();
     }
 
-    /// What the file of `session` says; `None` where there is none.
+    /// Returns the content of the file of `session`; `None` if there is none.
     pub fn state(&self, session: &str) -> Option<Value> {
         fs::read(self.state_file(session)).ok().map(|bytes| serde_json::from_slice(&bytes).unwrap())
     }
 
-    /// The sessions whose files say that they drive a loop.
+    /// Returns the sessions whose files are active.
     pub fn drivers(&self) -> Vec<String> {
         let names = fs::read_dir(self.path().join("sessions")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -93,7 +93,7 @@ impl Yard {
         drivers
     }
 
-    /// Their files, by path, with what is in them.
+    /// Returns the files of oh-my-codex, by path, with their content.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         collect(&self.path(), "", &mut files);
@@ -124,7 +124,7 @@ impl Yard {
 }
 
 pub fn open(path: &Path, access: Access, durability: Durability) -> Result<Box<dyn Store>, StoreError> {
-    sexton_store_omx::open(&StoreOptions { path: path.to_owned(), access, durability })
+    sexton_store_omx::open(&StoreOptions::new(path.to_owned(), access, durability))
 }
 
 pub fn resume_in(
@@ -133,17 +133,17 @@ pub fn resume_in(
     claim: &Claim,
     lock_wait: Duration,
 ) -> Result<Resumption, StoreError> {
-    let blind = || Err("nobody is looked at here".to_owned());
-    let ground = Ground { store, sight: &blind, clock: &now, lock_wait };
-    block_on(resume(&ground, Some(&id(current)), claim))
+    let blind = || Err("no process is probed here".to_owned());
+    let context = ResumeContext { store, sight: &blind, clock: &now, lock_wait };
+    block_on(resume(&context, Some(&id(current)), claim))
 }
 
-/// The agent with this session id and thread id.
+/// Returns a claim of the agent with this session id and thread id.
 pub fn agent(session: Option<&str>, thread: Option<&str>) -> Claim {
     Claim { agent: AgentIdentity::new(session, thread), stale: DAY, ..Claim::default() }
 }
 
-/// A loop that goes on, driven by the conversation `codex`.
+/// Returns an active loop, driven by the conversation `codex`.
 pub fn driving(codex: &str) -> Value {
     json!({
         "active": true, "current_phase": "executing", "iteration": 3, "max_iterations": 50,
