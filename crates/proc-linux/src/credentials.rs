@@ -1,26 +1,26 @@
-//! Whose a process is, and what it may do.
+//! The user of a process, and its rights.
 
 use std::io;
 
 use crate::procfs_dir::ProcDir;
 
-/// What `/proc/PID/status` says of a process's rights.
+/// The rights of a process according to `/proc/PID/status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) real_uid: u32,
     pub(crate) effective_uid: u32,
     effective_gid: u32,
     groups: Vec<u32>,
-    /// The capabilities that it may use.
+    /// Capabilities that it may use.
     permitted: u64,
 }
 
 impl Credentials {
-    /// Those of a process; `None` where it is gone.
+    /// Reads the credentials of a process; returns `None` if it is gone.
     pub(crate) fn load(proc: &ProcDir, place: &str) -> io::Result<Option<Credentials>> {
         let Some(status) = proc.load(&format!("{place}/status"))? else { return Ok(None) };
         let credentials = Credentials::parse(&String::from_utf8_lossy(&status));
-        let misread = || io::Error::other(format!("/proc/{place}/status cannot be understood"));
+        let misread = || io::Error::other(format!("cannot parse /proc/{place}/status"));
         credentials.map(Some).ok_or_else(misread)
     }
 
@@ -39,10 +39,16 @@ impl Credentials {
         })
     }
 
-    /// Whether `other` is this user's, with no rights that this process lacks. One that has more (an init,
-    /// a program with a group or capabilities of its own) is another user's in all but its number.
+    /// Returns whether a process with these credentials runs as the user `uid`.
+    pub(crate) fn is_of_user(&self, uid: u32) -> bool {
+        [self.real_uid, self.effective_uid].contains(&uid)
+    }
+
+    /// Returns whether `other` belongs to this user and has no rights that this process lacks. A process with
+    /// more rights (an init, a program with its own group or capabilities) counts as another user's despite
+    /// its uid.
     pub(crate) fn own(&self, other: &Credentials) -> bool {
-        let same_user = [other.real_uid, other.effective_uid].contains(&self.effective_uid);
+        let same_user = other.is_of_user(self.effective_uid);
         let our_group =
             self.effective_gid == other.effective_gid || self.groups.contains(&other.effective_gid);
         same_user && our_group && other.permitted & !self.permitted == 0
@@ -61,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_our_user_is_ours_unless_it_has_rights_that_we_lack() {
+    fn process_of_our_user_is_ours_unless_it_has_more_rights() {
         let we = credentials(1000, 5, "0000000000000002");
         assert!(we.own(&we));
         assert!(we.own(&credentials(1000, 7, "0000000000000000")));
@@ -71,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_status_can_be_read() {
+    fn own_status_can_be_read() {
         let we = Credentials::load(&ProcDir::open().unwrap(), "self").unwrap().unwrap();
         assert_eq!(we.effective_uid, rustix::process::geteuid().as_raw());
         assert!(we.own(&we));

@@ -1,4 +1,4 @@
-//! Facts about a process that decide whether it may be registered, and that people read.
+//! Facts about a process, for display and for the decision whether it may be registered.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,17 +6,20 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use sexton_core::probe::ProcessDetails;
-use sexton_core::{ProbeError, Time};
+use sexton_core::{ProbeError, ProcessIdentity, Time};
 
 use crate::LinuxProbe;
 use crate::credentials::Credentials;
 use crate::handle::Handle;
 use crate::procfs_dir::is_refusal;
+use crate::reader::Answer;
+use crate::reading::Reading;
 
-/// When a process began that did so `ticks` after the boot. What the clock on the wall says of the boot
-/// changes when that clock is set.
+/// Returns when a process started that began `ticks` after boot. The result changes when the wall clock is
+/// set.
 fn started_at(ticks: u64) -> Option<Time> {
     let read = |clock| Duration::try_from(clock_gettime(clock)).ok();
     let boot = read(ClockId::Realtime)?.checked_sub(read(ClockId::Boottime)?)?;
@@ -43,12 +46,28 @@ impl LinuxProbe {
             cwd: self.find_cwd(pid).map_err(denied)?,
             started_at: started_at(stat.start_ticks),
         };
-        // All of it is of the process that the handle holds only if that is still there.
+        // The facts describe the process of the handle only if it has not exited.
         if handle.has_exited().map_err(denied)? { Err(gone()) } else { Ok(details) }
     }
 
+    /// Returns the identity of the process that has `pid` now, and the pid of its parent.
+    pub(crate) fn find_parent(&self, pid: u32) -> Result<(ProcessIdentity, Option<u32>), ProbeError> {
+        let denied = |error: io::Error| ProbeError::Denied { pid, why: error.to_string() };
+        let gone = || ProbeError::Gone { pid };
+        let handle = Handle::open(pid).map_err(denied)?.ok_or_else(gone)?;
+        let identity = self.identify_handle(&handle).map_err(denied)?.ok_or_else(gone)?;
+        let stat = self.load_stat(&handle).map_err(denied)?.ok_or_else(gone)?;
+        let parent = (stat.parent != 0).then_some(stat.parent);
+        if handle.has_exited().map_err(denied)? { Err(gone()) } else { Ok((identity, parent)) }
+    }
+
     fn load_command(&self, pid: u32) -> io::Result<Vec<OsString>> {
-        let line = self.proc.load(&format!("{pid}/cmdline"))?.unwrap_or_default();
+        // Like an environment, a command line may block forever when read; then it counts as empty.
+        let line = match Reading::default().load(&self.proc, &format!("{pid}/cmdline"))? {
+            Answer::Content(line) => line,
+            Answer::Failed(Errno::NOENT | Errno::SRCH) | Answer::TimedOut | Answer::NotAsked => Vec::new(),
+            Answer::Failed(errno) => return Err(errno.into()),
+        };
         let line = line.strip_suffix(b"\0").unwrap_or(&line);
         if line.is_empty() {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Who a process is, and what became of one that was recorded.
+//! The identity of a process, and the liveness of a recorded one.
 
 use std::io;
 
@@ -18,10 +18,10 @@ impl LinuxProbe {
         self.identify_handle(&handle).map_err(denied)?.ok_or(gone)
     }
 
-    /// Everything is of one process: what is read under its number, is read while the handle shows that
-    /// it has not exited.
+    /// Identifies the process of a handle. Everything is read by pid while the handle shows that the process
+    /// has not exited, so that all of it is about one process.
     pub(crate) fn identify_handle(&self, handle: &Handle) -> io::Result<Option<ProcessIdentity>> {
-        let stat = self.load_stat(handle)?;
+        let stat = self.find_stat(handle)?;
         let identity = match &stat {
             Some(stat) => Some(self.identity_from(handle, stat)?),
             None => None,
@@ -31,20 +31,35 @@ impl LinuxProbe {
         }
         match identity {
             Some(identity) => Ok(Some(identity)),
-            None => Err(io::Error::other("/proc does not show it")),
+            None => Err(io::Error::other("/proc does not list it")),
         }
     }
 
     pub(crate) fn load_stat(&self, handle: &Handle) -> io::Result<Option<Stat>> {
-        self.proc.load_stat(&handle.pid.to_string())
+        match self.proc.load_stat(&handle.pid.to_string()) {
+            // Listed only by its number (`hidepid=1`).
+            Err(error) if is_refusal(&error) => Ok(None),
+            result => result,
+        }
     }
 
-    /// The identity of a process whose `stat` was read while `handle` was open. It is worth nothing until
-    /// the handle is seen not to have exited.
+    /// Like [`load_stat`](LinuxProbe::load_stat), but also for a process that `/proc` hides from us: its
+    /// handle still proves its identity where pidfds have their own inodes.
+    pub(crate) fn find_stat(&self, handle: &Handle) -> io::Result<Option<Stat>> {
+        match self.load_stat(handle)? {
+            None if self.hides_processes()? && self.here.has_pidfs && !handle.has_exited()? => {
+                Ok(Some(Stat::hidden()))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Returns the identity of a process whose `stat` was read while `handle` was open. It is valid only if
+    /// the handle is later seen not to have exited.
     pub(crate) fn identity_from(&self, handle: &Handle, stat: &Stat) -> io::Result<ProcessIdentity> {
         Ok(ProcessIdentity {
             pidfd_inode: if self.here.has_pidfs { handle.load_inode()? } else { None },
-            start_ticks: Some(stat.start_ticks),
+            start_ticks: (!stat.is_hidden()).then_some(stat.start_ticks),
             exe: self.find_exe(handle.pid)?,
             ..self.here.identity(handle.pid)
         })
@@ -62,7 +77,7 @@ impl LinuxProbe {
         if self.here.is_of_another_boot(recorded) {
             return Liveness::Gone;
         }
-        if let Err(why) = recorded.same_vantage(&self.here.identity(recorded.pid)) {
+        if let Err(why) = recorded.same_identity_scope(&self.here.identity(recorded.pid)) {
             return Liveness::Unknown(why);
         }
         match self.identify_pid(recorded.pid) {

@@ -1,14 +1,14 @@
-//! Reading `/proc`, through one directory handle.
+//! Reads `/proc` through one directory handle.
 //!
-//! `None` always means that there is no such process (any more); an error means that we could not look.
-//! The two are never mixed up, because one of them is a reason to clean up and the other is not.
+//! `None` always means that the process does not exist (any more); an error means that the read failed. The
+//! two must not be confused: only the first is a reason to clean up.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -40,8 +40,7 @@ impl ProcDir {
         Ok(ProcDir { dir })
     }
 
-    /// Calls `visit` for each process, until a listing shows nobody who was not visited. `visit` can end
-    /// it earlier.
+    /// Calls `visit` for each process until a listing shows no unvisited one. `visit` can stop it earlier.
     ///
     /// One listing is not enough: a process that forked and exited between being listed and being visited
     /// left a child that no entry names.
@@ -66,7 +65,7 @@ impl ProcDir {
         }
     }
 
-    fn list_pids(&self) -> io::Result<Vec<u32>> {
+    pub(crate) fn list_pids(&self) -> io::Result<Vec<u32>> {
         let listing = rustix::fs::openat(&self.dir, ".", READ_DIRECTORY, Mode::empty())?;
         let mut pids = Vec::new();
         let mut buffer = Vec::with_capacity(LISTING_BUFFER);
@@ -77,7 +76,7 @@ impl ProcDir {
         Ok(pids)
     }
 
-    /// The whole of a file below `/proc`.
+    /// Reads a whole file below `/proc`.
     pub(crate) fn load(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let Some(file) = present(rustix::fs::openat(&self.dir, path, flags, Mode::empty()))? else {
@@ -91,32 +90,32 @@ impl ProcDir {
         }
     }
 
-    /// What `/proc/PLACE/stat` says; a place is a pid, or `PID/task/TID`.
+    /// Reads `/proc/PLACE/stat`; a place is a pid or `PID/task/TID`.
     pub(crate) fn load_stat(&self, place: &str) -> io::Result<Option<Stat>> {
         let Some(line) = self.load(&format!("{place}/stat"))? else { return Ok(None) };
-        let misread = || io::Error::other(format!("/proc/{place}/stat cannot be understood"));
+        let misread = || io::Error::other(format!("cannot parse /proc/{place}/stat"));
         Stat::parse(&line).map(Some).ok_or_else(misread)
     }
 
-    /// Where a link below `/proc` points to.
+    /// Reads a link below `/proc`.
     pub(crate) fn load_link(&self, path: &str) -> io::Result<Option<PathBuf>> {
         let link = present(rustix::fs::readlinkat(&self.dir, path, Vec::new()))?;
         Ok(link.map(|target| PathBuf::from(std::ffi::OsString::from_vec(target.into_bytes()))))
     }
 
-    /// The file that a path below `/proc` leads to.
+    /// Reads the metadata of a path below `/proc`, following links.
     pub(crate) fn load_metadata(&self, path: &str) -> io::Result<Option<FileStat>> {
         present(rustix::fs::statat(&self.dir, path, AtFlags::empty()))
     }
 
-    /// Opens the directory that a link below `/proc` leads to, to look around from there.
+    /// Opens the directory that a link below `/proc` points to.
     pub(crate) fn open_dir(&self, path: &str) -> io::Result<Option<OwnedFd>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         present(rustix::fs::openat(&self.dir, path, flags, Mode::empty()))
     }
 
-    /// Where to read what all threads of a process share: the process itself, or another of its threads
-    /// where the first one has ended.
+    /// Returns where to read what all threads of a process share: the process itself, or another of its
+    /// threads if the first one has exited.
     pub(crate) fn find_place(&self, pid: u32, stat: &Stat) -> io::Result<Option<(String, Stat)>> {
         if !stat.has_lost_its_leader() {
             return Ok(Some((pid.to_string(), *stat)));
@@ -142,16 +141,49 @@ impl ProcDir {
         Ok(None)
     }
 
-    /// Our own numbers, from the namespace of this `/proc` inwards.
-    pub(crate) fn load_own_pids(&self) -> io::Result<Vec<u32>> {
-        Ok(parse_own_pids(&self.load("self/status")?.unwrap_or_default()))
+    /// Returns the children of a process, including those that `/proc` hides.
+    pub(crate) fn load_children(&self, pid: u32) -> io::Result<Vec<u32>> {
+        let mut children = Vec::new();
+        let Some(tasks) = self.open_dir(&format!("{pid}/task"))? else { return Ok(children) };
+        let Some(tasks) = present(rustix::fs::openat(&tasks, ".", READ_DIRECTORY, Mode::empty()))? else {
+            return Ok(children);
+        };
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut entries = RawDir::new(tasks.as_fd(), &mut buffer);
+        while let Some(entry) = entries.next() {
+            let Some(entry) = present(entry)? else { break };
+            let Some(thread) = entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let numbers = self.load(&format!("{pid}/task/{thread}/children"))?.unwrap_or_default();
+            let numbers = String::from_utf8_lossy(&numbers);
+            children.extend(numbers.split_whitespace().filter_map(|number| number.parse::<u32>().ok()));
+        }
+        Ok(children)
+    }
+
+    /// Returns whether this `/proc` hides processes from users that may not examine them (`hidepid`).
+    pub(crate) fn hides_processes(&self) -> io::Result<bool> {
+        let mounts = self.load("self/mountinfo")?.unwrap_or_default();
+        let is_hiding = |line: &[u8]| {
+            let line = String::from_utf8_lossy(line);
+            let is_proc = line.split(' ').nth(4) == Some("/proc");
+            is_proc && line.split([' ', ',']).any(is_hiding_option)
+        };
+        // Of several stacked mounts any counts: a needless search for hidden processes does no harm.
+        Ok(mounts.split(|byte| *byte == b'\n').any(is_hiding))
     }
 }
 
-pub(crate) fn parse_own_pids(status: &[u8]) -> Vec<u32> {
-    let status = String::from_utf8_lossy(status);
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-    numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+impl AsFd for ProcDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+fn is_hiding_option(option: &str) -> bool {
+    option.strip_prefix("hidepid=").is_some_and(|level| !matches!(level, "0" | "off"))
 }
 
 fn present<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
@@ -166,7 +198,7 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
 }
 
-/// Whether an error says that we may not look at this one, rather than that looking failed.
+/// Returns whether an error means that permission was denied, rather than that the read failed.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::ACCESS | Errno::PERM))
 }
@@ -176,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_stat_is_that_of_a_living_program() {
+    fn own_stat_is_that_of_a_live_process() {
         let stat = ProcDir::open().unwrap().load_stat("self").unwrap().unwrap();
         assert_eq!(stat.parent, std::os::unix::process::parent_id());
         assert!(!stat.is_zombie() && !stat.is_kernel_thread() && !stat.is_exiting());
@@ -184,15 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_none_and_not_an_error() {
+    fn missing_process_is_none_and_not_an_error() {
         let proc = ProcDir::open().unwrap();
-        // Beyond the largest number that Linux ever gives out.
+        // Above the largest pid that Linux assigns.
         assert_eq!(proc.load_stat("4194305").unwrap(), None);
         assert_eq!(proc.load_link("4194305/cwd").unwrap(), None);
     }
 
     #[test]
-    fn every_listed_pid_is_visited_and_ours_is_among_them() {
+    fn visited_pids_include_our_own() {
         let mut pids = Vec::new();
         let proc = ProcDir::open().unwrap();
         let listed = proc.for_each_pid(|pid| {

@@ -1,10 +1,13 @@
-//! `/proc/PID/stat`: what the kernel says of a process on one line.
+//! Parses `/proc/PID/stat`.
 
 use std::time::Duration;
 
 use rustix::param::{clock_ticks_per_second, page_size};
 
-/// The parts of `/proc/PID/stat` that matter here.
+/// State of a process that `/proc` hides; the kernel uses no such letter.
+const HIDDEN: char = '?';
+
+/// The relevant fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: char,
@@ -18,21 +21,22 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Reads the one line of the file; `None` where it is not such a line, or not all of it.
+    /// Parses the line; returns `None` if it is malformed or incomplete.
     pub(crate) fn parse(line: &[u8]) -> Option<Stat> {
-        // A program may be called `a) S 1 (b`, and need not be UTF-8: only what is behind the last one counts.
+        // A process name may be `a) S 1 (b` and need not be UTF-8: the numbers start after the last
+        // parenthesis.
         let name_ends = line.iter().rposition(|byte| *byte == b')')?;
         let numbers = str::from_utf8(&line[name_ends + 1..]).ok()?;
         let fields: Vec<&str> = numbers.split_ascii_whitespace().collect();
-        // proc(5) counts from 1, and the name is the second.
+        // proc(5) counts from 1, and the name is field 2.
         let field = |number: usize| fields.get(number - 3).copied();
         let count = |number| field(number)?.parse::<u64>().ok();
-        // Children that were waited for are counted as `long`.
+        // The times of waited-for children have the type `long`.
         let of_children = |number| Some(u64::try_from(field(number)?.parse::<i64>().ok()?).unwrap_or(0));
         let ticks = [count(14)?, count(15)?, of_children(16)?, of_children(17)?];
         Some(Stat {
             state: field(3)?.chars().next()?,
-            // A parent outside of our namespace is 0, and no process has a negative number.
+            // A parent outside our namespace is 0, and no pid is negative.
             parent: field(4)?.parse::<i32>().ok().map(|parent| u32::try_from(parent).unwrap_or(0))?,
             flags: field(9)?.parse().ok()?,
             cpu_ticks: ticks.into_iter().fold(0, u64::saturating_add),
@@ -43,13 +47,32 @@ impl Stat {
         })
     }
 
-    /// Whether it has ended. The first thread of a process may end before the others: it is listed as
-    /// dead then, and the process is not.
+    /// Returns the entry of a process that `/proc` hides. Its parent is known only from the parent's list of
+    /// children.
+    pub(crate) fn hidden() -> Stat {
+        Stat {
+            state: HIDDEN,
+            parent: 0,
+            start_ticks: 0,
+            flags: 0,
+            threads: 1,
+            environment: None,
+            cpu_ticks: 0,
+            resident_pages: 0,
+        }
+    }
+
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.state == HIDDEN
+    }
+
+    /// Returns whether it has exited. If only its first thread has exited, the state is that of a zombie but
+    /// the process is alive.
     pub(crate) fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
     }
 
-    /// Whether its first thread has ended, so that only the others can be asked.
+    /// Returns whether its first thread has exited, so that only other threads can be read.
     pub(crate) fn has_lost_its_leader(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x') && self.threads > 1
     }
@@ -58,32 +81,33 @@ impl Stat {
         self.state == 'T'
     }
 
-    /// Whether it is a part of the kernel, with no program.
+    /// Returns whether it is a kernel thread.
     pub(crate) fn is_kernel_thread(&self) -> bool {
         const PF_KTHREAD: u32 = 0x0020_0000;
         self.flags & PF_KTHREAD != 0
     }
 
-    /// Whether it is on its way out: it has given up its memory, its environment included.
+    /// Returns whether it is exiting: it has freed its memory, including the environment.
     pub(crate) fn is_exiting(&self) -> bool {
         const PF_EXITING: u32 = 0x0000_0004;
         self.flags & PF_EXITING != 0
     }
 
-    /// How many bytes its environment has; `None` while it executes a program and has none yet.
+    /// Returns the size of its environment in bytes; `None` while it executes a program and has no
+    /// environment yet.
     pub(crate) fn environment_length(&self) -> Option<u64> {
         let (start, end) = self.environment?;
         (end != 0).then(|| end.saturating_sub(start))
     }
 
-    /// The processor time of all its threads, and of the children that it has waited for.
+    /// Returns the CPU time of all its threads and of the children that it has waited for.
     pub(crate) fn cpu_time(&self) -> Duration {
         let per_second = clock_ticks_per_second().max(1);
         let fraction = (self.cpu_ticks % per_second) * 1_000_000_000 / per_second;
         Duration::from_secs(self.cpu_ticks / per_second) + Duration::from_nanos(fraction)
     }
 
-    /// The memory that it holds, in bytes.
+    /// Returns its resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.resident_pages.saturating_mul(page_size() as u64)
     }
@@ -93,7 +117,7 @@ impl Stat {
 mod tests {
     use super::*;
 
-    /// The line of a process that is called `name`.
+    /// Builds the line of a process called `name`.
     fn line(name: &[u8]) -> Vec<u8> {
         let numbers = "S 7 8 9 0 -1 4194304 1 2 3 4 500 60 -1 8 20 0 2 0 812345 1000 77 18446744073709551615 \
                        1 2 3 4 5 0 0 0 0 0 0 0 17 0 0 0 0 0 0 1 2 3 4 5 4096 5096 0";
@@ -101,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_program_calls_itself_its_numbers_are_read() {
+    fn any_process_name_is_parsed() {
         let plain = Stat::parse(&line(b"sleep")).unwrap();
         assert_eq!((plain.state, plain.parent, plain.start_ticks), ('S', 7, 812_345));
         assert_eq!((plain.threads, plain.cpu_ticks, plain.resident_pages), (2, 568, 77));
@@ -112,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_off_is_not_understood_and_nothing_worse() {
+    fn truncated_line_is_rejected() {
         let whole = line(b"a) b");
         let needed = whole.windows(4).position(|window| window == b" 77 ").unwrap();
         for length in 0..needed {
@@ -124,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_that_no_machine_could_count_is_still_a_time() {
+    fn huge_cpu_time_and_memory_do_not_overflow() {
         let mut stat = Stat::parse(&line(b"x")).unwrap();
         stat.cpu_ticks = u64::MAX;
         stat.resident_pages = u64::MAX;

@@ -1,4 +1,4 @@
-//! The probe suite on the Linux probe.
+//! Runs the probe suite on the Linux probe.
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

@@ -1,4 +1,4 @@
-//! The cookie of a process, from an environment of which it is not always known why it is empty.
+//! Reads the cookie of a process. The reason for an empty environment is not always known.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,41 +10,51 @@ use sexton_core::SessionId;
 use sexton_core::membership::Cookie;
 use sexton_core::probe::COOKIE;
 
-use crate::look::{Glance, Seen, Vantage, look_at};
+use crate::look::{IdentityScope, Inspection, Seen, inspect};
+use crate::memory::{Memory, Reader};
 
 /// How long a process may take to execute a program; its environment is empty meanwhile.
 const EXEC_LIMIT: Duration = Duration::from_millis(20);
 const EXEC_PAUSE: Duration = Duration::from_millis(1);
 
-/// The cookie of a process that was just seen.
-pub(crate) fn load_cookie(here: &Vantage, seen: &Seen) -> io::Result<Cookie> {
-    if !seen.environment.is_empty() {
-        return Ok(find_session(&seen.environment).map_or(Cookie::Absent, Cookie::Session));
-    }
-    if !seen.is_our_users() || is_closed(seen.pid()) {
-        return Ok(Cookie::Unreadable);
-    }
+/// Returns the cookie of a process that was just seen.
+pub(crate) fn load_cookie(here: &IdentityScope, reader: &Reader, seen: &Seen) -> io::Result<Cookie> {
     let begun = Instant::now();
-    while begun.elapsed() < EXEC_LIMIT {
+    let mut seen = seen.clone();
+    loop {
+        let environment = match load_environment(reader, &seen) {
+            Memory::Strings(environment) => environment,
+            Memory::Closed => return Ok(Cookie::Unreadable),
+            Memory::TimedOut => return Ok(Cookie::Unanswered),
+        };
+        if !environment.is_empty() {
+            return Ok(find_session(&environment).map_or(Cookie::Absent, Cookie::Session));
+        }
+        if !seen.is_our_users() {
+            return Ok(Cookie::Unreadable);
+        }
+        if begun.elapsed() >= EXEC_LIMIT {
+            return Ok(Cookie::Absent);
+        }
         thread::sleep(EXEC_PAUSE);
-        match look_at(here, seen.pid())? {
-            Glance::Alive(again) if !again.environment.is_empty() => {
-                return Ok(find_session(&again.environment).map_or(Cookie::Absent, Cookie::Session));
-            }
-            Glance::Alive(_) => {}
-            Glance::Nobody | Glance::Hidden => return Ok(Cookie::Unreadable),
+        match inspect(here, seen.pid())? {
+            Inspection::Alive(again) => seen = *again,
+            Inspection::Absent | Inspection::Hidden => return Ok(Cookie::Unreadable),
         }
     }
-    Ok(Cookie::Absent)
 }
 
-/// Whether the system says that an environment may not be read. Where it does not say, it may.
-fn is_closed(pid: u32) -> bool {
-    let opened = std::fs::File::open(format!("/proc/{pid}/environ"));
-    opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+/// Reads the environment. On Linux only our own user's processes are read: another user must not be able to
+/// block us.
+fn load_environment(reader: &Reader, seen: &Seen) -> Memory {
+    match cfg!(target_os = "linux") {
+        true if !seen.is_our_users() => Memory::Closed,
+        true => reader.read_strings(seen.pid(), "environ"),
+        false => Memory::Strings(seen.environment.clone()),
+    }
 }
 
-/// What cannot be an id, such as nothing at all, is no session's cookie.
+/// Returns the cookie. A value that is not a valid id, such as the empty one, is no cookie.
 fn find_session(environment: &[OsString]) -> Option<String> {
     let value = environment
         .iter()
@@ -58,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_name_counts_and_the_first_of_two() {
+    fn first_variable_with_the_exact_name_is_the_cookie() {
         let environment =
             ["XSEXTON_SESSION_ID=a", "SEXTON_SESSION_IDX=b", "SEXTON_SESSION_ID=c", "SEXTON_SESSION_ID=d"];
         assert_eq!(find_session(&environment.map(OsString::from)), Some("c".to_owned()));

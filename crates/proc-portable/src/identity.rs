@@ -1,11 +1,12 @@
-//! Who a process is, and what became of one that was recorded.
+//! The identity of a process, and the liveness of a recorded one.
 
 use sexton_core::identity::Match;
 use sexton_core::probe::ProcessDetails;
 use sexton_core::{Liveness, ProbeError, ProcessIdentity};
 
 use crate::PortableProbe;
-use crate::look::{Glance, Seen, look_at};
+use crate::look::{Inspection, Seen, inspect};
+use crate::memory::load_command;
 
 impl PortableProbe {
     pub(crate) fn identify_pid(&self, pid: u32) -> Result<ProcessIdentity, ProbeError> {
@@ -13,10 +14,12 @@ impl PortableProbe {
     }
 
     fn require(&self, pid: u32) -> Result<Seen, ProbeError> {
-        match look_at(&self.here, pid) {
-            Ok(Glance::Alive(seen)) => Ok(*seen),
-            Ok(Glance::Nobody) => Err(ProbeError::Gone { pid }),
-            Ok(Glance::Hidden) => Err(ProbeError::Denied { pid, why: "it is not shown to us".to_owned() }),
+        match inspect(&self.here, pid) {
+            Ok(Inspection::Alive(seen)) => Ok(*seen),
+            Ok(Inspection::Absent) => Err(ProbeError::Gone { pid }),
+            Ok(Inspection::Hidden) => {
+                Err(ProbeError::Denied { pid, why: "it is hidden from this user".to_owned() })
+            }
             Err(error) => Err(ProbeError::Denied { pid, why: error.to_string() }),
         }
     }
@@ -25,13 +28,13 @@ impl PortableProbe {
         if self.here.is_of_another_boot(recorded) {
             return Liveness::Gone;
         }
-        if let Err(why) = recorded.same_vantage(&self.here.identity(recorded.pid)) {
+        if let Err(why) = recorded.same_identity_scope(&self.here.identity(recorded.pid)) {
             return Liveness::Unknown(why);
         }
         match self.require(recorded.pid) {
             Ok(seen) => match recorded.compare(&seen.identity) {
                 Match::Same => Liveness::Alive,
-                // A second is too coarse to prove another process by.
+                // A resolution of one second cannot prove that it is another process.
                 Match::Different => Liveness::Unknown("the evidence is too weak".to_owned()),
                 Match::CannotTell(why) => Liveness::Unknown(why),
             },
@@ -48,7 +51,7 @@ impl PortableProbe {
             kernel_thread: seen.is_kernel_thread,
             stopped: seen.is_stopped,
             parent: seen.parent,
-            command: seen.command,
+            command: load_command(pid, seen.command),
             cwd: seen.cwd,
             started_at: seen.started_at,
         })

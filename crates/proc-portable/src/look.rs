@@ -1,7 +1,8 @@
-//! Looking at processes through `sysinfo`.
+//! Inspects processes through `sysinfo`.
 //!
-//! `sysinfo` keeps what it saw and does not say why it could not see; so what is to be trusted is read
-//! with a new `System`, and a process that it does not show is asked for by a signal 0 before it is gone.
+//! `sysinfo` caches what it read and does not report why a read failed. So anything that must be reliable is
+//! read with a new `System`, and a process that it does not list is checked with signal 0 before it counts as
+//! gone.
 
 use std::collections::HashSet;
 use std::io;
@@ -9,31 +10,32 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use sexton_core::membership::parse_limits;
 use sexton_core::{OsText, ProcessIdentity, Time};
 use sysinfo::{
     Pid, Process, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, ThreadKind, UpdateKind,
 };
 
 /// What every identity taken by this process has in common.
-pub(crate) struct Vantage {
+pub(crate) struct IdentityScope {
     boot_id: Option<String>,
     pid_namespace: Option<u64>,
 }
 
-impl Vantage {
-    /// Looks around. Only Linux has a boot id that no correction of the clock can change; a time of boot
-    /// would call every process dead after one.
-    pub(crate) fn look() -> Vantage {
+impl IdentityScope {
+    /// Reads the scope of this process. Only Linux has a boot id that does not depend on the clock; with a
+    /// boot time, every process would count as dead after the clock is corrected.
+    pub(crate) fn detect() -> IdentityScope {
         use std::os::unix::fs::MetadataExt;
 
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-        Vantage {
+        IdentityScope {
             boot_id: boot_id.map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()),
             pid_namespace: std::fs::metadata("/proc/self/ns/pid").ok().map(|namespace| namespace.ino()),
         }
     }
 
-    /// The beginning of an identity: what is known of a pid without looking at the process.
+    /// Returns the part of an identity that is known without reading anything about the process.
     pub(crate) fn identity(&self, pid: u32) -> ProcessIdentity {
         ProcessIdentity {
             boot_id: self.boot_id.clone(),
@@ -42,13 +44,13 @@ impl Vantage {
         }
     }
 
-    /// Whether a recorded process belongs to an earlier boot, and so is gone without a look.
+    /// Returns whether a recorded process belongs to an earlier boot, and is therefore gone.
     pub(crate) fn is_of_another_boot(&self, recorded: &ProcessIdentity) -> bool {
         matches!((&recorded.boot_id, &self.boot_id), (Some(recorded), Some(now)) if recorded != now)
     }
 
     fn identity_of(&self, process: &Process) -> ProcessIdentity {
-        // Where the time is not known, `sysinfo` says 0.
+        // `sysinfo` returns 0 if the time is not known.
         let seconds = Some(process.start_time()).filter(|seconds| *seconds != 0);
         ProcessIdentity {
             start_time_us: seconds.and_then(|seconds| seconds.checked_mul(1_000_000)),
@@ -58,7 +60,7 @@ impl Vantage {
     }
 }
 
-/// A living process, as one look showed it.
+/// A live process, as read at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) identity: ProcessIdentity,
@@ -79,56 +81,68 @@ impl Seen {
         self.identity.pid
     }
 
-    /// Whether it is our user's: such a process may be looked at.
+    /// Returns the file lock limit, if it has one and belongs to our user. Only Linux provides it.
+    pub(crate) fn load_limit(&self) -> Option<u64> {
+        if cfg!(not(target_os = "linux")) || !self.is_our_users() {
+            return None;
+        }
+        parse_limits(&std::fs::read(format!("/proc/{}/limits", self.pid())).ok()?)
+    }
+
+    /// Returns whether it belongs to our user: such a process may be read.
     pub(crate) fn is_our_users(&self) -> bool {
         let own = rustix::process::geteuid().as_raw();
         self.real_uid == Some(own) || self.effective_uid == Some(own)
     }
 }
 
-/// What a look at one pid shows.
-pub(crate) enum Glance {
-    /// A living process.
+/// Result of inspecting one pid.
+pub(crate) enum Inspection {
+    /// A live process.
     Alive(Box<Seen>),
-    /// Nobody, or a zombie.
-    Nobody,
-    /// Somebody whom we cannot see.
+    /// No process, or a zombie.
+    Absent,
+    /// A process that cannot be read.
     Hidden,
 }
 
-/// Looks at the process that has `pid` now, with nothing remembered of any that had it before.
-pub(crate) fn look_at(here: &Vantage, pid: u32) -> io::Result<Glance> {
-    look_with(&mut new_system()?, here, pid)
+/// Inspects the process that has `pid` now, without cached data of earlier processes.
+pub(crate) fn inspect(here: &IdentityScope, pid: u32) -> io::Result<Inspection> {
+    inspect_with(&mut new_system()?, here, pid)
 }
 
-fn look_with(system: &mut System, here: &Vantage, pid: u32) -> io::Result<Glance> {
-    // Beyond what a pid can be.
+fn inspect_with(system: &mut System, here: &IdentityScope, pid: u32) -> io::Result<Inspection> {
+    // Not a possible pid.
     if pid == 0 || i32::try_from(pid).is_err() {
-        return Ok(Glance::Nobody);
+        return Ok(Inspection::Absent);
     }
     let always = UpdateKind::Always;
-    let everything = ProcessRefreshKind::nothing().with_cmd(always).with_cwd(always).with_environ(always);
-    let everything = everything.with_exe(always).with_user(always);
+    let everything = ProcessRefreshKind::nothing().with_cwd(always).with_exe(always).with_user(always);
+    // On Linux these reads can block forever; `memory` reads them with a time limit.
+    let everything = match cfg!(target_os = "linux") {
+        true => everything,
+        false => everything.with_cmd(always).with_environ(always),
+    };
     let number = Pid::from_u32(pid);
-    let look = |system: &mut System, kind| {
+    let refresh = |system: &mut System, kind| {
         system.refresh_processes_specifics(ProcessesToUpdate::Some(&[number]), true, kind);
     };
-    look(system, everything);
+    refresh(system, everything);
     if system.process(number).is_some_and(has_ended) {
-        look(system, everything.with_tasks());
+        refresh(system, everything.with_tasks());
     }
     match system.process(number) {
         Some(process) if is_program_or_kernel(process) => {
             let is_gone = has_ended(process) && !has_other_threads(process);
-            Ok(if is_gone { Glance::Nobody } else { Glance::Alive(Box::new(seen(here, process))) })
+            Ok(if is_gone { Inspection::Absent } else { Inspection::Alive(Box::new(seen(here, process))) })
         }
-        // A thread of somebody has the number.
-        Some(_) => Ok(Glance::Nobody),
-        None => Ok(if exists(pid)? { Glance::Hidden } else { Glance::Nobody }),
+        // The number is that of a thread.
+        Some(_) => Ok(Inspection::Absent),
+        None => Ok(if exists(pid)? { Inspection::Hidden } else { Inspection::Absent }),
     }
 }
 
-fn seen(here: &Vantage, process: &Process) -> Seen {
+fn seen(here: &IdentityScope, process: &Process) -> Seen {
     Seen {
         identity: here.identity_of(process),
         parent: process.parent().map(Pid::as_u32),
@@ -154,12 +168,13 @@ fn has_ended(process: &Process) -> bool {
     matches!(process.status(), ProcessStatus::Zombie | ProcessStatus::Dead)
 }
 
-/// A process whose first thread ended before the others is listed as a zombie, and is none.
+/// Returns whether other threads run. A process whose first thread exited before the others is listed as a
+/// zombie but is alive.
 fn has_other_threads(process: &Process) -> bool {
     process.tasks().is_some_and(|tasks| tasks.iter().any(|task| *task != process.pid()))
 }
 
-/// The processor time and the memory of the process that has `pid` now; `None` where nobody has.
+/// Returns the CPU time and memory of the process that has `pid` now; `None` if there is none.
 pub(crate) fn measure_one(pid: u32) -> io::Result<Option<(Duration, u64)>> {
     let mut system = new_system()?;
     let number = Pid::from_u32(pid);
@@ -169,7 +184,7 @@ pub(crate) fn measure_one(pid: u32) -> io::Result<Option<(Duration, u64)>> {
     Ok(process.map(|process| (Duration::from_millis(process.accumulated_cpu_time()), process.memory())))
 }
 
-/// Whether somebody, a zombie included, has a pid.
+/// Returns whether a process, possibly a zombie, has this pid.
 fn exists(pid: u32) -> io::Result<bool> {
     let Some(number) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
         return Ok(false);
@@ -181,16 +196,16 @@ fn exists(pid: u32) -> io::Result<bool> {
     }
 }
 
-/// Calls `visit` for each living program, until a listing shows nobody who was not visited: a process that
-/// forked and exited between being listed and being looked at left a child that the listing does not name.
-/// `false` where that was not reached at the moment `until`.
-pub(crate) fn for_each_program(
-    here: &Vantage,
+/// Calls `visit` for each live process until a listing shows no unvisited one: a process that forked and
+/// exited between being listed and being read left a child that the listing does not contain. Returns `false`
+/// if it did not finish before `until`.
+pub(crate) fn for_each_process(
+    here: &IdentityScope,
     until: Instant,
     mut visit: impl FnMut(Seen) -> io::Result<()>,
 ) -> io::Result<bool> {
     let mut lister = new_system()?;
-    let mut looker = new_system()?;
+    let mut inspector = new_system()?;
     let mut visited = HashSet::new();
     while Instant::now() < until {
         let mut fresh = list_pids(&mut lister);
@@ -199,7 +214,7 @@ pub(crate) fn for_each_program(
             return Ok(true);
         }
         for pid in fresh {
-            if let Glance::Alive(seen) = look_with(&mut looker, here, pid)?
+            if let Inspection::Alive(seen) = inspect_with(&mut inspector, here, pid)?
                 && !seen.is_kernel_thread
             {
                 visit(*seen)?;
@@ -209,8 +224,8 @@ pub(crate) fn for_each_program(
     Ok(false)
 }
 
-/// The pids there are. `sysinfo` reads every process to list them, which takes longer than some live; where
-/// there is a `/proc`, it names them at once.
+/// Returns all pids. `sysinfo` reads every process to list them, which takes longer than some processes live;
+/// `/proc`, where it exists, lists them at once.
 fn list_pids(lister: &mut System) -> Vec<u32> {
     let names = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
     let pids: Vec<u32> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();

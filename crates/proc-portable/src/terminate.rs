@@ -1,8 +1,8 @@
-//! Ending the processes of many sessions within one grace period, without handles.
+//! Stops the processes of many sessions within one grace period, without handles.
 //!
-//! As in every probe, nobody is told before all are found, because the end of a parent can take away the
-//! evidence for its children; and a session is done when two looks in a row find nobody. Each process is
-//! looked at again immediately before it is signalled, and left alone unless everything matches.
+//! As in every probe, no signal is sent before all members are found, because the exit of a parent can remove
+//! the evidence for its children; and a session is done when two consecutive rounds find no process. Each
+//! process is checked again immediately before it is signalled, and left alone unless everything matches.
 
 use std::io;
 use std::thread;
@@ -11,22 +11,21 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use sexton_core::identity::Match;
-use sexton_core::membership::{Cookie, Evidence};
+use sexton_core::membership::Doubt;
 use sexton_core::probe::{EndPolicy, Ended, Group, SIGKILL, SIGTERM, Survivor};
 use sexton_core::{Liveness, ProbeError, ProcessIdentity};
 
-use crate::cookie::load_cookie;
-use crate::look::{Glance, Seen, look_at};
-use crate::sweep::too_many_forks;
+use crate::look::{Inspection, Seen, inspect};
+use crate::sweep::{Search, Unanswered, too_many_forks};
 use crate::{PortableProbe, failed};
 
 const QUIET_ROUNDS: u32 = 2;
-/// How often we look whether somebody has ended.
+/// How often to check whether a process has exited.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The least and the most time that a look at the machine is given.
-const LEAST_LOOK: Duration = Duration::from_millis(500);
-const MOST_LOOK: Duration = Duration::from_secs(2);
-/// How long those who may not be signalled have, after the grace, to follow the others by themselves.
+/// Minimum and maximum time for a pass over all processes.
+const MIN_PASS: Duration = Duration::from_millis(500);
+const MAX_PASS: Duration = Duration::from_secs(2);
+/// How long processes that may not be signalled have, after the grace period, to exit by themselves.
 const REFUSED_WAIT: Duration = Duration::from_secs(1);
 
 pub(crate) fn terminate(
@@ -34,19 +33,19 @@ pub(crate) fn terminate(
     groups: &[Group],
     policy: &EndPolicy,
 ) -> Result<Vec<Ended>, ProbeError> {
-    // Before anybody is told anything: a policy that cannot be carried out changes nothing.
+    // Checked before the first signal: an invalid policy must change nothing.
     let signals = [policy.first_signal, SIGTERM, SIGKILL].into_iter().map(require_signal);
     let ended =
         signals.collect::<io::Result<Vec<_>>>().and_then(|_| Ending::new(probe, groups, policy).run());
-    ended.map_err(|error| failed("ending the processes of a session", error))
+    ended.map_err(|error| failed("stopping the processes of a session", error))
 }
 
 fn require_signal(number: i32) -> io::Result<Signal> {
     Signal::from_named_raw(number)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no signal {number}")))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("unknown signal {number}")))
 }
 
-/// Signals one recorded process: looks at it, and signals at once.
+/// Sends a signal to one recorded process, immediately after checking its identity.
 pub(crate) fn signal_process(
     probe: &PortableProbe,
     recorded: &ProcessIdentity,
@@ -63,22 +62,21 @@ pub(crate) fn signal_process(
     }
 }
 
-/// One process that somebody wants ended.
+/// One process to stop.
 struct Target {
     identity: ProcessIdentity,
     groups: Vec<usize>,
     last_signal: Option<i32>,
     refused: Option<String>,
     is_member: bool,
-    is_recorded: bool,
     has_exited: bool,
 }
 
-/// How one group stands.
+/// State of one group.
 #[derive(Clone, Default)]
 struct Standing {
     quiet_rounds: u32,
-    /// Who was there last.
+    /// The process that was found last.
     last_seen: Option<ProcessIdentity>,
     spared: Vec<ProcessIdentity>,
 }
@@ -88,10 +86,12 @@ struct Ending<'a> {
     groups: &'a [Group],
     policy: &'a EndPolicy,
     begun: Instant,
+    unanswered: Unanswered,
     targets: Vec<Target>,
-    /// The last round came to the end of the machine.
+    /// Whether the last round saw all processes.
     saw_everything: bool,
-    /// When SIGKILL was first told. A machine that stood still meanwhile gives nobody less time to die.
+    /// When SIGKILL was first sent. A suspended machine must not shorten the time that processes have to
+    /// exit.
     killed_at: Option<Duration>,
     standing: Vec<Standing>,
 }
@@ -99,14 +99,23 @@ struct Ending<'a> {
 impl<'a> Ending<'a> {
     fn new(probe: &'a PortableProbe, groups: &'a [Group], policy: &'a EndPolicy) -> Ending<'a> {
         let standing = vec![Standing::default(); groups.len()];
-        let (begun, targets) = (Instant::now(), Vec::new());
-        Ending { probe, groups, policy, begun, targets, saw_everything: false, killed_at: None, standing }
+        Ending {
+            probe,
+            groups,
+            policy,
+            begun: Instant::now(),
+            unanswered: Unanswered::default(),
+            targets: Vec::new(),
+            saw_everything: false,
+            killed_at: None,
+            standing,
+        }
     }
 
     fn run(mut self) -> io::Result<Vec<Ended>> {
         loop {
             let elapsed = self.begun.elapsed();
-            self.play_round(elapsed)?;
+            self.run_round(elapsed)?;
             if self.standing.iter().all(|group| group.quiet_rounds >= QUIET_ROUNDS) {
                 break;
             }
@@ -121,52 +130,76 @@ impl<'a> Ending<'a> {
         self.report()
     }
 
-    /// When nothing is left but to report who survived. Those who may not be told anything can end only by
-    /// themselves; they are not waited for as those are whom SIGKILL is about to end.
+    /// Returns when to stop waiting and report the survivors. Processes that may not be signalled can only
+    /// exit by themselves, so they are given less time than those that SIGKILL is about to end.
     fn over_at(&self) -> Duration {
         let kill_wait = self.policy.kill_wait;
         let mut living = self.targets.iter().filter(|target| !target.has_exited).peekable();
-        let is_hopeless = living.peek().is_some() && living.all(|target| target.refused.is_some());
+        let only_refused_left = living.peek().is_some() && living.all(|target| target.refused.is_some());
         let killed_at = self.killed_at.unwrap_or(self.policy.grace);
-        killed_at + if is_hopeless { kill_wait.min(REFUSED_WAIT) } else { kill_wait }
+        killed_at + if only_refused_left { kill_wait.min(REFUSED_WAIT) } else { kill_wait }
     }
 
-    /// Looks at everybody once, and tells every member what is due.
-    fn play_round(&mut self, elapsed: Duration) -> io::Result<()> {
+    /// Searches all processes once, and sends every member the signal that is due.
+    fn run_round(&mut self, elapsed: Duration) -> io::Result<()> {
         let due = self.policy.signal_at(elapsed);
         if due == SIGKILL {
             self.killed_at.get_or_insert(elapsed);
         }
         let mut seen = vec![false; self.groups.len()];
-        let mut known = vec![Vec::new(); self.groups.len()];
-        for target in self.targets.iter().filter(|target| target.is_member && !target.has_exited) {
-            target.groups.iter().for_each(|number| known[*number].push(target.identity.clone()));
+        self.saw_everything = true;
+        // The pass without environments comes first: those can be slow to read. If the other sessions are not
+        // known, an unread cookie may be one of theirs, and the exit of the command could remove the evidence
+        // for that.
+        let passes = self.policy.others.is_complete().then_some(false).into_iter().chain([true]);
+        for reads_environments in passes {
+            self.run_pass(elapsed, reads_environments, due, &mut seen)?;
         }
-        // A look that somebody forks away from must not make the next signal late.
-        let left = self.policy.next_change(elapsed).map_or(MOST_LOOK, |at| at.saturating_sub(elapsed));
-        let until = self.begun + elapsed + left.clamp(LEAST_LOOK, MOST_LOOK);
-        let sweep = self.probe.sweep(self.groups, &known, until)?;
-        for (number, roster) in sweep.rosters.iter().enumerate() {
-            for (pid, evidence) in &roster.members {
-                self.meet(number, &sweep.seen[pid], Some(*evidence), due, &mut seen)?;
-            }
-            for pid in &roster.doubtful {
-                self.meet(number, &sweep.seen[pid], None, due, &mut seen)?;
-            }
-        }
-        self.saw_everything = sweep.complete;
         for (group, seen) in self.standing.iter_mut().zip(seen) {
-            group.quiet_rounds = if seen || !sweep.complete { 0 } else { group.quiet_rounds + 1 };
+            group.quiet_rounds = if seen || !self.saw_everything { 0 } else { group.quiet_rounds + 1 };
         }
         Ok(())
     }
 
-    /// Deals with a process that was found.
-    fn meet(
+    fn run_pass(
+        &mut self,
+        elapsed: Duration,
+        reads_environments: bool,
+        due: i32,
+        seen: &mut [bool],
+    ) -> io::Result<()> {
+        let mut known = vec![Vec::new(); self.groups.len()];
+        for target in self.targets.iter().filter(|target| target.is_member && !target.has_exited) {
+            target.groups.iter().for_each(|number| known[*number].push(target.identity.clone()));
+        }
+        // A pass that cannot complete because processes keep forking must not delay the next signal.
+        let left = self.policy.next_change(elapsed).map_or(MAX_PASS, |at| at.saturating_sub(elapsed));
+        let until = self.begun + elapsed + left.clamp(MIN_PASS, MAX_PASS);
+        let sweep = self.probe.sweep(&Search {
+            groups: self.groups,
+            known: &known,
+            others: &self.policy.others,
+            unanswered: reads_environments.then_some(&self.unanswered),
+            until: if reads_environments { until.max(Instant::now() + MIN_PASS) } else { until },
+        })?;
+        for (number, roster) in sweep.rosters.iter().enumerate() {
+            for (pid, _) in &roster.members {
+                self.handle_found(number, &sweep.seen[pid], None, due, seen)?;
+            }
+            for (pid, doubt) in &roster.doubtful {
+                self.handle_found(number, &sweep.seen[pid], Some(*doubt), due, seen)?;
+            }
+        }
+        self.saw_everything &= sweep.complete;
+        Ok(())
+    }
+
+    /// Records a process that was found, and signals it if it is a member.
+    fn handle_found(
         &mut self,
         number: usize,
         process: &Seen,
-        evidence: Option<Evidence>,
+        doubt: Option<Doubt>,
         due: i32,
         seen: &mut [bool],
     ) -> io::Result<()> {
@@ -174,7 +207,7 @@ impl<'a> Ending<'a> {
         if self.groups[number].supervisor.as_ref().is_some_and(may_be) {
             return Ok(());
         }
-        // Where the evidence does not say whether somebody is to be spared, he is.
+        // If the evidence is unclear, the process is spared.
         if self.policy.spare.iter().any(may_be) {
             let spared = &mut self.standing[number].spared;
             if !spared.iter().any(|known| known.compare(&process.identity) == Match::Same) {
@@ -186,14 +219,12 @@ impl<'a> Ending<'a> {
         self.standing[number].last_seen = Some(process.identity.clone());
         let index = self.find_or_add(number, &process.identity);
         let target = &mut self.targets[index];
-        if evidence.is_none() {
-            let why = "its environment cannot be read, so it may not be the session's";
-            target.refused = Some(why.to_owned());
+        if let Some(doubt) = doubt.filter(|_| !target.is_member) {
+            target.refused = Some(doubt.why().to_owned());
             return Ok(());
         }
         target.is_member = true;
-        target.is_recorded |= evidence == Some(Evidence::Recorded);
-        if target.last_signal != Some(due) { self.tell(index, due) } else { Ok(()) }
+        if target.last_signal != Some(due) { self.send(index, due) } else { Ok(()) }
     }
 
     fn find_or_add(&mut self, number: usize, identity: &ProcessIdentity) -> usize {
@@ -205,7 +236,6 @@ impl<'a> Ending<'a> {
                 last_signal: None,
                 refused: None,
                 is_member: false,
-                is_recorded: false,
                 has_exited: false,
             });
             self.targets.len() - 1
@@ -218,18 +248,14 @@ impl<'a> Ending<'a> {
         index
     }
 
-    /// Takes the identity again, and signals at once.
-    fn tell(&mut self, index: usize, number: i32) -> io::Result<()> {
+    /// Checks the identity again, and sends the signal at once.
+    fn send(&mut self, index: usize, number: i32) -> io::Result<()> {
         let target = &self.targets[index];
         let signal = require_signal(number)?;
-        let (identity, is_recorded) = (target.identity.clone(), target.is_recorded);
-        let sessions: Vec<&str> =
-            target.groups.iter().map(|number| self.groups[*number].session.as_str()).collect();
+        let identity = target.identity.clone();
         let Some(pid) = i32::try_from(identity.pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
-        let Glance::Alive(process) = look_at(&self.probe.here, identity.pid)? else { return Ok(()) };
-        let cookie = load_cookie(&self.probe.here, &process)?;
-        let is_elsewhere = matches!(&cookie, Cookie::Session(id) if !sessions.contains(&id.as_str()));
-        if identity.compare(&process.identity) != Match::Same || is_elsewhere && !is_recorded {
+        let Inspection::Alive(process) = inspect(&self.probe.here, identity.pid)? else { return Ok(()) };
+        if identity.compare(&process.identity) != Match::Same {
             return Ok(());
         }
         let target = &mut self.targets[index];
@@ -237,7 +263,7 @@ impl<'a> Ending<'a> {
             Ok(()) => {
                 target.last_signal = Some(number);
                 target.refused = None;
-                // One that is stopped hears nothing but SIGKILL until it goes on.
+                // A stopped process handles only SIGKILL until it is continued.
                 if process.is_stopped && number != SIGKILL {
                     let _ = rustix::process::kill_process(pid, Signal::CONT);
                 }
@@ -248,7 +274,7 @@ impl<'a> Ending<'a> {
         Ok(())
     }
 
-    /// Waits until none of the targets is left, or until `deadline`.
+    /// Waits until all targets have exited, or until `deadline`.
     fn wait(&mut self, deadline: Instant) -> io::Result<()> {
         loop {
             self.notice_exits()?;
@@ -262,10 +288,10 @@ impl<'a> Ending<'a> {
 
     fn notice_exits(&mut self) -> io::Result<()> {
         for target in self.targets.iter_mut().filter(|target| !target.has_exited) {
-            target.has_exited = match look_at(&self.probe.here, target.identity.pid)? {
-                Glance::Nobody => true,
-                Glance::Hidden => false,
-                Glance::Alive(process) => target.identity.compare(&process.identity) != Match::Same,
+            target.has_exited = match inspect(&self.probe.here, target.identity.pid)? {
+                Inspection::Absent => true,
+                Inspection::Hidden => false,
+                Inspection::Alive(process) => target.identity.compare(&process.identity) != Match::Same,
             };
         }
         Ok(())
@@ -293,9 +319,9 @@ impl<'a> Ending<'a> {
             }
         }
         for (report, standing) in ended.iter_mut().zip(self.standing) {
-            // Nobody was caught, but somebody was there to the last: the session has not ended.
+            // No process was proved, but one was found to the end: the session has not ended.
             if standing.quiet_rounds < QUIET_ROUNDS && report.survivors.is_empty() {
-                let why = "new processes appeared faster than they could be ended".to_owned();
+                let why = "new processes appeared faster than they could be stopped".to_owned();
                 report.survivors.extend(standing.last_seen.map(|identity| Survivor { identity, why }));
                 if !self.saw_everything && report.survivors.is_empty() {
                     return Err(too_many_forks());
@@ -310,8 +336,8 @@ fn why_alive(probe: &PortableProbe, target: &Target) -> io::Result<String> {
     if let Some(refused) = &target.refused {
         return Ok(refused.clone());
     }
-    Ok(match look_at(&probe.here, target.identity.pid)? {
-        Glance::Alive(process) if process.is_stuck => "it is in uninterruptible sleep".to_owned(),
-        _ => "it had not ended when the time was over".to_owned(),
+    Ok(match inspect(&probe.here, target.identity.pid)? {
+        Inspection::Alive(process) if process.is_stuck => "it is in uninterruptible sleep".to_owned(),
+        _ => "it had not exited when the time limit was reached".to_owned(),
     })
 }

@@ -1,19 +1,27 @@
-//! What the processes of sessions use: one look at the machine for all of them.
+//! Resource usage of sessions' processes, from one pass for all sessions.
 
 use std::io;
 use std::time::Instant;
 
+use sexton_core::Others;
 use sexton_core::probe::{Group, Usage};
 
 use crate::PortableProbe;
 use crate::look::measure_one;
-use crate::sweep::LOOK_LIMIT;
+use crate::sweep::{SWEEP_LIMIT, Search, Unanswered};
 
 impl PortableProbe {
-    /// What the members of each group use. What forks faster than it is read is measured as far as it was.
+    /// Returns the usage of each group's members. If processes fork faster than they are read, the result is
+    /// partial.
     pub(crate) fn measure(&self, groups: &[Group]) -> io::Result<Vec<Usage>> {
         let known = vec![Vec::new(); groups.len()];
-        let sweep = self.sweep(groups, &known, Instant::now() + LOOK_LIMIT)?;
+        let sweep = self.sweep(&Search {
+            groups,
+            known: &known,
+            others: &Others::none(),
+            unanswered: Some(&Unanswered::default()),
+            until: Instant::now() + SWEEP_LIMIT,
+        })?;
         let mut usage = vec![Usage::default(); groups.len()];
         for (usage, roster) in usage.iter_mut().zip(&sweep.rosters) {
             for (pid, _) in &roster.members {

@@ -1,4 +1,4 @@
-//! The probe suite on the portable probe.
+//! Runs the probe suite on the portable probe.
 
 use sexton_testkit::probe_suite::{ProbeSubject, run};
 

@@ -1,60 +1,76 @@
-//! Control groups (v2): a place that holds a session's processes, whatever they do.
+//! Control groups (v2), which contain a session's processes whatever they do.
 //!
-//! A group is always worked with through an open directory whose inode is compared with the recorded one,
-//! because a path can name another group tomorrow. Sessions' groups are siblings, never nested: ending
-//! one must not reach into another.
+//! Every operation opens the group's directory for that one call and compares its inode with the recorded
+//! one, because the path can later name another group. No descriptor is kept: there can be more sessions than
+//! this program may have open files. Sessions' groups are siblings, never nested: killing one must not reach
+//! another.
 
 mod place;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use sexton_core::SessionId;
 use sexton_core::probe::{Contained, Limits};
 use sexton_core::session;
+use sexton_core::{SessionId, Time};
 
 pub use place::find_base;
 #[cfg(fuzzing)]
 pub(crate) use place::parse_place;
+pub(crate) use place::{PREFIX, find_mount};
 
 const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
-/// Groups inside of a session's own, made by its command, are not deeper than this.
+/// Maximum depth of the groups that a command creates inside its session's group.
 const MAX_DEPTH: usize = 64;
 
-/// A session's control group, open.
+/// A session's control group.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
     inode: u64,
-    dir: OwnedFd,
 }
 
 impl Cgroup {
-    /// Makes the group of a session, empty. It is an error where there is one already.
+    /// Creates the empty group of a session; fails if it exists.
     pub fn create(session: &SessionId) -> io::Result<Cgroup> {
         let path = find_base()?.join(format!("{}{session}", place::PREFIX));
         rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755))?;
-        open(&path)?.ok_or_else(|| io::Error::other("a control group vanished while it was made"))
+        Cgroup::open(&path)?
+            .ok_or_else(|| io::Error::other("the control group disappeared while it was created"))
     }
 
-    /// The group that [`create`](Cgroup::create) made for a session; `None` where there is none.
+    /// Returns the group that [`create`](Cgroup::create) made for a session, or `None` if there is none.
     pub fn find_of(session: &SessionId) -> io::Result<Option<Cgroup>> {
-        open(&find_base()?.join(format!("{}{session}", place::PREFIX)))
+        Cgroup::open(&find_base()?.join(format!("{}{session}", place::PREFIX)))
     }
 
-    /// Opens a recorded group; `None` where it is gone, or another has its path.
+    /// Opens a recorded group; returns `None` if it is gone or another group has its path.
     pub fn find(recorded: &session::Cgroup) -> io::Result<Option<Cgroup>> {
-        Ok(open(recorded.path.as_path())?.filter(|found| found.inode == recorded.inode))
+        if sexton_mutant::is("no_container_search") {
+            return Ok(None);
+        }
+        Ok(Cgroup::open(recorded.path.as_path())?.filter(|found| found.inode == recorded.inode))
     }
 
-    /// What a session's record keeps of it.
+    /// Opens the group at `path`, whatever its inode; returns `None` if there is none.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<Cgroup>> {
+        Ok(open(path)?.map(|(inode, _)| Cgroup { path: path.to_owned(), inode }))
+    }
+
+    /// Returns what the session's record stores about the group.
     pub fn to_record(&self) -> session::Cgroup {
         let extra = serde_json::Map::new();
         session::Cgroup { path: self.path.as_path().into(), inode: self.inode, extra }
+    }
+
+    /// Returns the containment of the session that this group holds.
+    pub(crate) fn into_contained(self) -> io::Result<Contained> {
+        Ok(Contained { cgroup: self.to_record(), directory: self.require_dir()? })
     }
 
     /// Moves a process into the group, with all its threads.
@@ -62,31 +78,47 @@ impl Cgroup {
         self.write("cgroup.procs", &pid.to_string())
     }
 
-    /// Every process in the group and in those below it.
+    /// Returns every process in the group and in the groups below it.
     pub fn load_processes(&self) -> io::Result<Vec<u32>> {
         let mut processes = Vec::new();
-        collect_processes(self.dir.as_fd(), &mut processes, MAX_DEPTH)?;
+        if let Some(dir) = self.open_dir()? {
+            collect_processes(dir.as_fd(), &mut processes, MAX_DEPTH)?;
+        }
         Ok(processes)
     }
 
-    /// Ends every process in it at once, also those that are being forked this very moment (Linux 5.14).
+    /// Returns whether the group or a group below it holds a process.
+    fn is_populated(&self) -> io::Result<bool> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut events = String::new();
+        let file = rustix::fs::openat(self.require_dir()?, "cgroup.events", flags, Mode::empty())?;
+        File::from(file).read_to_string(&mut events)?;
+        Ok(!events.lines().any(|line| line == "populated 0"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Kills every process in the group at once, including those being forked at that moment (Linux 5.14).
     pub fn kill(&self) -> io::Result<()> {
         self.write("cgroup.kill", "1")
     }
 
-    /// Limits the memory of all its processes together.
+    /// Limits the total memory of its processes.
     pub fn set_memory_max(&self, bytes: u64) -> io::Result<()> {
         self.limit("memory", "memory.max", bytes)
     }
 
-    /// Limits how many processes and threads there are in it.
+    /// Limits the number of its processes and threads.
     pub fn set_pids_max(&self, count: u64) -> io::Result<()> {
         self.limit("pids", "pids.max", count)
     }
 
-    /// Removes the group; `false` where something is still in it.
+    /// Removes the group; returns `false` if it is not empty.
     pub fn remove(&self) -> io::Result<bool> {
-        match remove_below(self.dir.as_fd(), MAX_DEPTH) {
+        let Some(dir) = self.open_dir()? else { return Ok(true) };
+        match remove_below(dir.as_fd(), MAX_DEPTH) {
             Ok(()) => {}
             Err(Errno::BUSY) => return Ok(false),
             Err(errno) => return Err(errno.into()),
@@ -106,21 +138,31 @@ impl Cgroup {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => return done,
         }
-        // The file appears once the group above hands the controller down.
-        let above = rustix::fs::openat(&self.dir, "..", DIRECTORY, Mode::empty())?;
-        let handed_down = write_at(above.as_fd(), "cgroup.subtree_control", &format!("+{controller}"));
-        handed_down.and_then(|()| self.write(file, &value.to_string())).map_err(|error| {
-            let why = format!("the {controller} controller cannot be used in control groups here: {error}");
+        // The file appears once the parent group delegates the controller.
+        let above = rustix::fs::openat(self.require_dir()?, "..", DIRECTORY, Mode::empty())?;
+        let delegated = write_at(above.as_fd(), "cgroup.subtree_control", &format!("+{controller}"));
+        delegated.and_then(|()| self.write(file, &value.to_string())).map_err(|error| {
+            let why =
+                format!("the {controller} controller is not available for control groups here: {error}");
             io::Error::new(io::ErrorKind::Unsupported, why)
         })
     }
 
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
-        write_at(self.dir.as_fd(), file, text)
+        write_at(self.require_dir()?.as_fd(), file, text)
+    }
+
+    /// Opens its directory; returns `None` if it is gone or another group has its path.
+    fn open_dir(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(open(&self.path)?.filter(|(inode, _)| *inode == self.inode).map(|(_, dir)| dir))
+    }
+
+    fn require_dir(&self) -> io::Result<OwnedFd> {
+        self.open_dir()?.ok_or_else(|| Errno::NOENT.into())
     }
 }
 
-/// Makes the group of a session with its limits, or nothing at all.
+/// Creates the group of a session with its limits; on an error, leaves no group behind.
 pub(crate) fn contain(session: &SessionId, limits: &Limits) -> io::Result<Contained> {
     let group = Cgroup::create(session)?;
     let limited = limits
@@ -128,25 +170,40 @@ pub(crate) fn contain(session: &SessionId, limits: &Limits) -> io::Result<Contai
         .map_or(Ok(()), |bytes| group.set_memory_max(bytes))
         .and_then(|()| limits.pids_max.map_or(Ok(()), |count| group.set_pids_max(count)));
     match limited {
-        Ok(()) => Ok(Contained { cgroup: group.to_record(), directory: group.dir }),
+        Ok(()) => group.into_contained(),
         Err(error) => {
-            // Nobody is in it yet.
+            // It is still empty.
             let _ = group.remove();
             Err(error)
         }
     }
 }
 
-/// For `clone3` with `CLONE_INTO_CGROUP`.
-impl AsFd for Cgroup {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.dir.as_fd()
+/// Returns this user's session groups in `directory` that hold no process and were created before
+/// `made_before`.
+pub(crate) fn find_empty(directory: &Path, made_before: Time) -> io::Result<Vec<Cgroup>> {
+    let mut found = Vec::new();
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(metadata) = entry.metadata() else { continue };
+        let made_at = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+        if !metadata.is_dir() || metadata.uid() != own || made_at >= made_before.as_nanoseconds().into() {
+            continue;
+        }
+        let group = Cgroup::open(&entry.path())?;
+        found.extend(group.filter(|group| group.is_populated().is_ok_and(|populated| !populated)));
     }
+    Ok(found)
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-fn open(path: &Path) -> io::Result<Option<Cgroup>> {
+/// Opens the group at `path` and returns its inode.
+fn open(path: &Path) -> io::Result<Option<(u64, OwnedFd)>> {
     let dir = match rustix::fs::openat(CWD, path, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(dir) => dir,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
@@ -156,7 +213,7 @@ fn open(path: &Path) -> io::Result<Option<Cgroup>> {
         return Ok(None);
     }
     let inode = rustix::fs::fstat(&dir)?.st_ino;
-    Ok(Some(Cgroup { path: path.to_owned(), inode, dir }))
+    Ok(Some((inode, dir)))
 }
 
 fn write_at(dir: BorrowedFd<'_>, file: &str, text: &str) -> io::Result<()> {
@@ -174,11 +231,11 @@ fn collect_processes(dir: BorrowedFd<'_>, processes: &mut Vec<u32>, depth: usize
     };
     match File::from(file).read_to_string(&mut text) {
         Ok(_) => {}
-        // Removed meanwhile; or threaded, and then the group above lists its processes.
+        // Removed meanwhile; or threaded, in which case the parent group lists its processes.
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NODEV | Errno::OPNOTSUPP)) => {}
         Err(error) => return Err(error),
     }
-    // A process outside of our namespace is listed as 0.
+    // A process outside our pid namespace is listed as 0.
     processes.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|pid| *pid != 0));
     if depth == 0 {
         return Ok(());

@@ -1,9 +1,12 @@
-//! Ending the processes of many sessions within one grace period.
+//! Stops the processes of many sessions within one grace period.
 //!
-//! Round after round, the whole machine is looked at once, and then every member that was found is told
-//! what the hour demands, through the handle it was proved by. Nobody is told before all are found: the
-//! end of a parent can take away the evidence for its children. Between rounds we sleep on the handles. A
-//! session is done when two rounds in a row find nobody.
+//! Each round searches all processes and then sends the signal that is due to every member found, through the
+//! handle that proved it. No signal is sent before all members are found: the exit of a parent can remove the
+//! evidence for its children. Between rounds it waits on the handles. A session is done when two consecutive
+//! rounds find no process.
+//!
+//! Each round has two passes. The first reads nothing that a process could make slow, and finds the recorded
+//! command, the control group, their descendants, and the limit mark. The second reads environments.
 
 mod targets;
 
@@ -14,44 +17,52 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use sexton_core::ProcessIdentity;
 use sexton_core::identity::Match;
-use sexton_core::membership::Evidence;
+use sexton_core::membership::{Doubt, Evidence};
 use sexton_core::probe::{EndPolicy, Ended, Group, SIGKILL, SIGTERM, Survivor};
 
 use crate::LinuxProbe;
+use crate::neighbours::OtherGroups;
 use crate::prove::Proved;
-use crate::sweep::{Contained, Found, Swept, Wanted};
+use crate::reading::Reading;
+use crate::sweep::{Contained, Found, Search, Swept, Wanted};
 use targets::Targets;
 
-/// How many rounds in a row must find nobody.
+/// How many consecutive rounds must find no process.
 const QUIET_ROUNDS: u32 = 2;
-/// The least and the most time that a look at the machine is given; a usual one takes some milliseconds.
-const LEAST_PASS: Duration = Duration::from_millis(500);
-const MOST_PASS: Duration = Duration::from_secs(2);
-/// How long those who may not be signalled have, after the grace, to follow the others by themselves.
+/// Minimum and maximum time for a pass; usually it takes a few milliseconds.
+const MIN_PASS: Duration = Duration::from_millis(500);
+const MAX_PASS: Duration = Duration::from_secs(2);
+/// Maximum time for a pass after earlier ones did not complete.
+const MAX_EXTENDED_PASS: Duration = Duration::from_secs(8);
+/// How long processes that may not be signalled have, after the grace period, to exit by themselves.
 const REFUSED_WAIT: Duration = Duration::from_secs(1);
 
 pub(crate) fn terminate(probe: &LinuxProbe, groups: &[Group], policy: &EndPolicy) -> io::Result<Vec<Ended>> {
-    // Before anybody is told anything: a policy that cannot be carried out changes nothing.
+    // Checked before the first signal: an invalid policy must change nothing.
     for number in [policy.first_signal, SIGTERM, SIGKILL] {
         require_signal(number)?;
     }
+    let wanted: Vec<&Group> = groups.iter().collect();
     let mut ending = Ending {
         probe,
         groups,
         policy,
+        others: &OtherGroups::new(&policy.others, &wanted),
+        reading: &Reading::default(),
         begun: Instant::now(),
         targets: Targets::new(),
         saw_everything: false,
+        pass_limit: MIN_PASS,
         killed_at: None,
         standing: groups.iter().map(|_| Standing::default()).collect(),
     };
     loop {
         let elapsed = ending.begun.elapsed();
-        ending.play_round(elapsed)?;
+        ending.run_round(elapsed)?;
         if ending.standing.iter().all(|group| group.quiet_rounds >= QUIET_ROUNDS) {
             break;
         }
-        // What has just been found empty deserves the second look that proves it.
+        // A group that was just found empty gets the second round that proves it.
         let is_settled = ending.standing.iter().all(|group| group.quiet_rounds != 1);
         let over_at = ending.over_at();
         if elapsed >= over_at && is_settled {
@@ -65,58 +76,91 @@ pub(crate) fn terminate(probe: &LinuxProbe, groups: &[Group], policy: &EndPolicy
 
 fn require_signal(number: i32) -> io::Result<Signal> {
     Signal::from_named_raw(number)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no signal {number}")))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("unknown signal {number}")))
 }
 
 struct Ending<'a> {
     probe: &'a LinuxProbe,
     groups: &'a [Group],
     policy: &'a EndPolicy,
+    others: &'a OtherGroups<'a>,
+    reading: &'a Reading,
     begun: Instant,
     targets: Targets,
-    /// The last round came to the end of the machine.
+    /// Whether the last round saw all processes.
     saw_everything: bool,
-    /// When SIGKILL was first told. A machine that stood still meanwhile gives nobody less time to die.
+    /// Minimum time limit of the next pass.
+    pass_limit: Duration,
+    /// When SIGKILL was first sent. A suspended machine must not shorten the time that processes have to
+    /// exit.
     killed_at: Option<Duration>,
     standing: Vec<Standing>,
 }
 
-/// How one group stands.
+/// One of the two passes of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    Structure,
+    Environments,
+}
+
+/// Returns whether environments are read before anything is signalled: a deliberate defect.
+fn is_scan_first() -> bool {
+    sexton_mutant::is("scan_first") || sexton_mutant::is("foreign_cookie_exempts")
+}
+
+/// State of one group.
 #[derive(Default)]
 struct Standing {
     quiet_rounds: u32,
-    /// Somebody was there in this round.
+    /// Whether a process was found in this round.
     seen: bool,
-    /// Those of this round that had changed when they were to be proved.
-    slipped: Vec<ProcessIdentity>,
+    /// Candidates of this round that had changed when they were to be proved.
+    changed: Vec<ProcessIdentity>,
     spared: Vec<ProcessIdentity>,
 }
 
 impl Ending<'_> {
-    /// When nothing is left but to report who survived. Those who may not be told anything can end only by
-    /// themselves; they are not waited for as those are whom SIGKILL is about to end.
+    /// Returns when to stop waiting and report the survivors. Processes that may not be signalled can only
+    /// exit by themselves, so they are given less time than those that SIGKILL is about to end.
     fn over_at(&self) -> Duration {
         let kill_wait = self.policy.kill_wait;
-        let is_hopeless =
-            self.targets.are_all_refused() && self.standing.iter().all(|group| group.slipped.is_empty());
+        let only_refused_left = self.saw_everything
+            && self.targets.are_all_refused()
+            && self.standing.iter().all(|group| group.changed.is_empty());
         let killed_at = self.killed_at.unwrap_or(self.policy.grace);
-        killed_at + if is_hopeless { kill_wait.min(REFUSED_WAIT) } else { kill_wait }
+        killed_at + if only_refused_left { kill_wait.min(REFUSED_WAIT) } else { kill_wait }
     }
 
-    /// Looks at everything once, and tells every member what is due.
-    fn play_round(&mut self, elapsed: Duration) -> io::Result<()> {
+    /// Searches all processes once, and sends every member the signal that is due.
+    fn run_round(&mut self, elapsed: Duration) -> io::Result<()> {
         let due = self.policy.signal_at(elapsed);
         if due == SIGKILL {
             self.killed_at.get_or_insert(elapsed);
         }
-        let swept = self.look(elapsed)?;
-        self.tell_all(due)?;
-        if due == SIGKILL {
-            for contained in swept.cgroups.iter().flatten() {
-                self.kill_whole(contained)?;
-            }
+        self.targets.begin_round();
+        for group in &mut self.standing {
+            group.seen = false;
+            group.changed.clear();
         }
-        self.saw_everything = swept.complete;
+        self.saw_everything = true;
+        // If the other sessions are not known, an unread cookie may be one of theirs, and the exit of the
+        // command could remove the evidence for that.
+        let is_structure_enough = self.policy.others.is_complete() && !is_scan_first();
+        let passes = is_structure_enough.then_some(Pass::Structure).into_iter().chain([Pass::Environments]);
+        for pass in passes {
+            let swept = self.run_pass(pass, elapsed)?;
+            self.signal_all(due)?;
+            if due == SIGKILL {
+                for contained in swept.cgroups.iter().flatten() {
+                    self.kill_whole(contained)?;
+                }
+            }
+            self.saw_everything &= swept.complete;
+        }
+        // With very many processes, or under load, a pass takes longer.
+        self.pass_limit =
+            if self.saw_everything { MIN_PASS } else { (self.pass_limit * 2).min(MAX_EXTENDED_PASS) };
         self.targets.notice_exits()?;
         let living = self.targets.find_living_groups();
         for (number, group) in self.standing.iter_mut().enumerate() {
@@ -126,39 +170,37 @@ impl Ending<'_> {
         Ok(())
     }
 
-    /// Finds everybody there is.
-    fn look(&mut self, elapsed: Duration) -> io::Result<Swept> {
-        // A pass that somebody forks away from must not make the next signal late.
-        let left = self.policy.next_change(elapsed).map_or(MOST_PASS, |at| at.saturating_sub(elapsed));
-        let until = self.begun + elapsed + left.clamp(LEAST_PASS, MOST_PASS);
-        let (probe, groups) = (self.probe, self.groups);
+    /// Searches for all members.
+    fn run_pass(&mut self, pass: Pass, elapsed: Duration) -> io::Result<Swept> {
+        // A pass that cannot complete because processes keep forking must not delay the next signal.
+        let left = self.policy.next_change(elapsed).map_or(MAX_PASS, |at| at.saturating_sub(elapsed));
+        let until = Instant::now() + left.clamp(MIN_PASS, MAX_PASS).max(self.pass_limit);
+        let (probe, groups, others) = (self.probe, self.groups, self.others);
+        let reading = (pass == Pass::Environments).then_some(self.reading);
         loop {
-            for group in &mut self.standing {
-                group.seen = false;
-                group.slipped.clear();
-            }
             let members = self.targets.find_living_members(groups.len());
             let known = members.iter().map(|identities| identities.iter().collect());
             let wanted: Vec<Wanted> =
                 groups.iter().zip(known).map(|(group, known)| Wanted { group, known }).collect();
-            let mut on_find = |numbers: &[usize], found| self.meet(numbers, found);
-            match probe.sweep(&wanted, until, &mut on_find) {
-                // Handles are for waiting. Without them a process is found again.
-                Err(error) if is_out_of_files(&error) && self.targets.let_go() => {}
+            let mut on_find = |numbers: &[usize], found| self.note_found(numbers, found);
+            let search = Search { wanted: &wanted, others, reading, until };
+            match probe.sweep(&search, &mut on_find) {
+                // Handles only serve waiting. Without them a process is found again.
+                Err(error) if is_out_of_files(&error) && self.targets.release_handles() => {}
                 result => return result,
             }
         }
     }
 
-    /// Notes that a process is there.
-    fn meet(&mut self, numbers: &[usize], found: Found) {
-        let (process, evidence) = match found {
-            Found::Member(process, evidence) => (process, Some(evidence)),
-            Found::Doubtful(process) => (process, None),
-            Found::Slipped(identity) => {
+    /// Records a process that was found.
+    fn note_found(&mut self, numbers: &[usize], found: Found) {
+        let (process, standing) = match found {
+            Found::Member(process, evidence) => (process, Ok(evidence)),
+            Found::Doubtful(process, doubt) => (process, Err(doubt)),
+            Found::Changed(identity) => {
                 for number in numbers {
                     self.standing[*number].seen = true;
-                    self.standing[*number].slipped.push(identity.clone());
+                    self.standing[*number].changed.push(identity.clone());
                 }
                 return;
             }
@@ -170,33 +212,27 @@ impl Ending<'_> {
         for number in numbers {
             self.standing[*number].seen = true;
         }
-        self.targets.find_or_add(&process.identity, numbers).note(evidence);
+        self.targets.find_or_add(&process.identity, numbers).note(standing);
         self.targets.hold(process.handle);
     }
 
-    /// Tells everybody who was met in this round and does not know yet.
-    fn tell_all(&mut self, due: i32) -> io::Result<()> {
-        for target in self.targets.take_met() {
+    /// Sends the signal to every process found in this round that has not received it.
+    fn signal_all(&mut self, due: i32) -> io::Result<()> {
+        for target in self.targets.take_pending() {
             if target.last_signal == Some(due) || target.refused.is_some() {
                 continue;
             }
             let known = target.identity.clone();
-            // Some milliseconds have passed: it may have gone, or joined another session.
-            let sessions: Vec<&str> =
-                target.groups.iter().map(|number| self.groups[*number].session.as_str()).collect();
-            let is_recorded = target.is_recorded;
-            let check = |process: &Proved| {
-                let is_same = known.compare(&process.identity) == Match::Same;
-                Ok(is_same && (is_recorded || self.probe.is_in_no_other(process, &sessions)?))
-            };
-            if let Some(process) = self.probe.prove(known.pid, check)? {
-                target.tell(&process, due)?;
+            // It may have exited in the meantime. A member stays a member.
+            let is_same = |process: &Proved| Ok(known.compare(&process.identity) == Match::Same);
+            if let Some(process) = self.probe.prove(known.pid, is_same)? {
+                target.send(&process, due)?;
             }
         }
         Ok(())
     }
 
-    /// Where the evidence does not say whether somebody is to be spared, he is.
+    /// Returns whether a process is to be spared. If the evidence is unclear, it is.
     fn is_spared(&self, identity: &ProcessIdentity) -> bool {
         self.policy.spare.iter().any(|spared| spared.compare(identity) != Match::Different)
     }
@@ -210,14 +246,14 @@ impl Ending<'_> {
         }
     }
 
-    /// Ends a control group as a whole, unless there is somebody in it who must live.
+    /// Kills a control group as a whole, unless a process in it is to be spared.
     fn kill_whole(&self, contained: &Contained) -> io::Result<()> {
         let holds_spared = self.policy.spare.iter().any(|spared| contained.processes.contains(&spared.pid));
         if contained.processes.is_empty() || !contained.is_ours || holds_spared {
             return Ok(());
         }
         match contained.cgroup.kill() {
-            // Kernels before 5.14 cannot; what was found in it has been told one by one.
+            // Not supported before Linux 5.14; the processes found in it have been signalled one by one.
             Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV)) => Ok(()),
             result => result,
         }
@@ -232,7 +268,7 @@ impl Ending<'_> {
             spared: Vec::new(),
         };
         let mut ended: Vec<Ended> = self.groups.iter().map(blank).collect();
-        for target in self.targets.iter() {
+        for target in self.targets.iter().filter(|target| target.is_member || target.is_current) {
             let why_alive = target.why_alive(self.probe)?;
             for number in &target.groups {
                 let report = &mut ended[*number];
@@ -248,10 +284,10 @@ impl Ending<'_> {
         }
         for (report, standing) in ended.iter_mut().zip(self.standing) {
             report.spared = standing.spared;
-            // Nobody was caught, but somebody was there to the last: the session has not ended.
+            // No process was proved, but candidates were found to the end: the session has not ended.
             if standing.quiet_rounds < QUIET_ROUNDS && report.survivors.is_empty() {
-                let why = "new processes appeared faster than they could be ended";
-                let survivors = standing.slipped.into_iter();
+                let why = "new processes appeared faster than they could be stopped";
+                let survivors = standing.changed.into_iter();
                 report.survivors.extend(survivors.map(|identity| Survivor { identity, why: why.to_owned() }));
                 if !self.saw_everything && report.survivors.is_empty() {
                     let why = "processes fork faster than they are read";
@@ -268,19 +304,24 @@ fn is_out_of_files(error: &io::Error) -> bool {
 }
 
 impl targets::Target {
-    /// Notes by what evidence it was found now; without any it is to be left alone.
-    fn note(&mut self, evidence: Option<Evidence>) {
-        self.is_met = true;
-        self.is_member |= evidence.is_some();
-        self.is_recorded |= evidence == Some(Evidence::Recorded);
-        self.refused = match evidence {
-            Some(_) => None,
-            None => Some("its environment cannot be read, so it may not be the session's".to_owned()),
-        };
+    /// Records that it was found. If the membership is in doubt, it gets no signal, unless it was proved a
+    /// member before.
+    fn note(&mut self, standing: Result<Evidence, Doubt>) {
+        self.is_pending = true;
+        self.is_current = true;
+        self.is_member |= standing.is_ok();
+        match standing {
+            Ok(_) => self.refused = None,
+            Err(_) if self.is_member => {}
+            Err(doubt) => {
+                self.refused = Some(doubt.why().to_owned());
+                self.is_temporary = doubt == Doubt::Unanswered;
+            }
+        }
     }
 
-    /// Signals a process that was just proved, once for each kind of signal.
-    fn tell(&mut self, process: &Proved, number: i32) -> io::Result<()> {
+    /// Sends a signal to a process that was just proved, once per signal number.
+    fn send(&mut self, process: &Proved, number: i32) -> io::Result<()> {
         if self.last_signal == Some(number) {
             return Ok(());
         }
@@ -289,7 +330,7 @@ impl targets::Target {
             Ok(true) => {
                 self.last_signal = Some(number);
                 self.refused = None;
-                // One that is stopped hears nothing but SIGKILL until it goes on.
+                // A stopped process handles only SIGKILL until it is continued.
                 if process.stat.is_stopped() && number != SIGKILL {
                     process.handle.signal(Signal::CONT)?;
                 }
@@ -300,7 +341,7 @@ impl targets::Target {
         Ok(())
     }
 
-    /// Why it is still there; `None` where it is not.
+    /// Returns why it is still alive; `None` if it is not.
     fn why_alive(&self, probe: &LinuxProbe) -> io::Result<Option<String>> {
         if self.has_exited {
             return Ok(None);
@@ -311,7 +352,7 @@ impl targets::Target {
         Ok(current.map(|process| match (&self.refused, process.stat.state) {
             (Some(refused), _) => refused.clone(),
             (None, 'D') => "it is in uninterruptible sleep".to_owned(),
-            (None, _) => "it had not ended when the time was over".to_owned(),
+            (None, _) => "it had not exited when the time limit was reached".to_owned(),
         }))
     }
 }

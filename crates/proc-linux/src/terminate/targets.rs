@@ -1,4 +1,4 @@
-//! The processes that are being ended, and the handles on which we wait for their end.
+//! The processes to stop, and the handles used to wait for their exit.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -11,44 +11,47 @@ use sexton_core::identity::Match;
 
 use crate::handle::Handle;
 
-/// One process that somebody wants ended.
+/// One process to stop.
 pub(super) struct Target {
     pub(super) identity: ProcessIdentity,
-    /// The groups that it belongs to.
+    /// Indexes of its groups.
     pub(super) groups: Vec<usize>,
-    /// The last signal that reached it.
+    /// The last signal that was delivered.
     pub(super) last_signal: Option<i32>,
-    /// Why it could not be told.
+    /// Why it could not be signalled.
     pub(super) refused: Option<String>,
-    /// It was found in this round, and not been dealt with yet.
-    pub(super) is_met: bool,
-    /// It was proved a member.
+    /// Found in this round and not handled yet.
+    pub(super) is_pending: bool,
+    /// Found, at least with doubt.
+    pub(super) is_current: bool,
+    /// The next pass may resolve the doubt.
+    pub(super) is_temporary: bool,
+    /// Proved a member.
     pub(super) is_member: bool,
-    /// It is the recorded command of a group, and so a member whatever cookie it carries.
-    pub(super) is_recorded: bool,
-    /// It was seen to have ended.
+    /// Known to have exited.
     pub(super) has_exited: bool,
     handle: Option<Handle>,
 }
 
-/// All of them, in the order in which they were met.
+/// All targets, in the order in which they were found.
 pub(super) struct Targets {
     targets: Vec<Target>,
-    /// Which one has a pid now.
+    /// Index of the target that has a pid now.
     by_pid: HashMap<u32, usize>,
-    /// How many handles may be held. There can be more processes than file descriptors.
+    /// How many handles may be open. There can be more processes than file descriptors.
     limit: usize,
     held: usize,
 }
 
-const LEAST_HANDLES: usize = 8;
-const MOST_HANDLES: usize = 8192;
+const MIN_HANDLES: usize = 8;
+const MAX_HANDLES: usize = 8192;
 
 impl Targets {
     pub(super) fn new() -> Targets {
         let files = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let half = usize::try_from(files / 2).unwrap_or(usize::MAX);
-        let limit = half.clamp(LEAST_HANDLES, MOST_HANDLES);
+        let all = sexton_mutant::is("hold_every_handle");
+        let limit = if all { usize::MAX } else { half.clamp(MIN_HANDLES, MAX_HANDLES) };
         Targets { targets: Vec::new(), by_pid: HashMap::new(), limit, held: 0 }
     }
 
@@ -75,9 +78,10 @@ impl Targets {
             groups: Vec::new(),
             last_signal: None,
             refused: None,
-            is_met: false,
+            is_pending: false,
+            is_current: false,
+            is_temporary: false,
             is_member: false,
-            is_recorded: false,
             has_exited: false,
             handle: None,
         });
@@ -90,7 +94,7 @@ impl Targets {
         self.held -= usize::from(target.handle.take().is_some());
     }
 
-    /// Keeps a handle to wait on, if there is room.
+    /// Keeps a handle to wait on, if the limit allows.
     pub(super) fn hold(&mut self, handle: Handle) {
         let Some(index) = self.by_pid.get(&handle.pid) else { return };
         let target = &mut self.targets[*index];
@@ -100,8 +104,11 @@ impl Targets {
         }
     }
 
-    /// Gives up all handles, and will hold half as many from now on; `false` where there are none.
-    pub(super) fn let_go(&mut self) -> bool {
+    /// Closes all handles and halves the limit; returns `false` if there were none.
+    pub(super) fn release_handles(&mut self) -> bool {
+        if sexton_mutant::is("hold_every_handle") {
+            return false;
+        }
         let had = self.held;
         for target in &mut self.targets {
             target.handle = None;
@@ -115,12 +122,20 @@ impl Targets {
         self.targets.iter()
     }
 
-    /// Those that were found in this round, each once.
-    pub(super) fn take_met(&mut self) -> impl Iterator<Item = &mut Target> {
-        self.targets.iter_mut().filter_map(|target| std::mem::take(&mut target.is_met).then_some(target))
+    /// Begins a round. Processes with a temporary doubt must be found again.
+    pub(super) fn begin_round(&mut self) {
+        for target in self.targets.iter_mut().filter(|target| !target.is_member && target.is_temporary) {
+            target.is_current = false;
+            self.held -= usize::from(target.handle.take().is_some());
+        }
     }
 
-    /// The proved members of each group that have not been seen to end.
+    /// Returns the targets found in this round, each once.
+    pub(super) fn take_pending(&mut self) -> impl Iterator<Item = &mut Target> {
+        self.targets.iter_mut().filter_map(|target| std::mem::take(&mut target.is_pending).then_some(target))
+    }
+
+    /// Returns the proved members of each group that are not known to have exited.
     pub(super) fn find_living_members(&self, groups: usize) -> Vec<Vec<ProcessIdentity>> {
         let mut members = vec![Vec::new(); groups];
         for target in self.targets.iter().filter(|target| target.is_member && !target.has_exited) {
@@ -131,18 +146,19 @@ impl Targets {
         members
     }
 
-    /// The groups of which a process is held and has not ended.
+    /// Returns the groups with a process whose handle is open and that has not exited.
     pub(super) fn find_living_groups(&self) -> HashSet<usize> {
         let held = self.targets.iter().filter(|target| target.handle.is_some());
         held.flat_map(|target| target.groups.iter().copied()).collect()
     }
 
-    /// Whether nobody of those who live may be told anything.
+    /// Returns whether none of the live targets may be signalled.
     pub(super) fn are_all_refused(&self) -> bool {
-        self.targets.iter().all(|target| target.has_exited || target.refused.is_some())
+        let mut counting = self.targets.iter().filter(|target| target.is_member || target.is_current);
+        counting.all(|target| target.has_exited || target.refused.is_some())
     }
 
-    /// Sleeps until none of the held processes is left, or until `deadline`.
+    /// Waits until all held processes have exited, or until `deadline`.
     pub(super) fn wait(&mut self, deadline: Instant) -> io::Result<()> {
         while self.held > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -155,7 +171,7 @@ impl Targets {
         Ok(())
     }
 
-    /// Sees who has ended by now.
+    /// Marks the targets that have exited by now.
     pub(super) fn notice_exits(&mut self) -> io::Result<()> {
         self.poll(&Timespec { tv_sec: 0, tv_nsec: 0 })
     }

@@ -1,10 +1,10 @@
-//! What only Linux can promise, and only Linux can attack: reused pids, namespaces, control groups,
-//! threads without their first, crowds.
+//! Tests of guarantees that only Linux gives: reused pids, namespaces, control groups, threads without their
+//! leader, many processes.
 //!
-//! Every case runs as root and as an ordinary user. Processes that a case needs are this very program, in
+//! Every case runs as root and as an ordinary user. The processes that a case needs are this same program in
 //! another [role](roles).
 
-// A case that cannot go on panics; and what it measured is for whoever runs it.
+// A case that cannot continue panics, and measurements go to standard error.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 #[cfg(target_os = "linux")]
@@ -30,7 +30,7 @@ mod threads;
 fn main() -> std::process::ExitCode {
     use libtest_mimic::{Arguments, Trial};
 
-    if let Some(code) = roles::play_assigned() {
+    if let Some(code) = roles::run_assigned() {
         return code;
     }
     let cases = [

@@ -1,4 +1,4 @@
-//! Other pid namespaces: their numbers mean other processes, so nothing is judged by them.
+//! Other pid namespaces: their pids denote other processes, so they are never used for a decision.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,16 +6,16 @@ use std::process::Command;
 use pollster::block_on;
 use sexton_core::{Liveness, ProbeError, ProcessIdentity};
 
-use super::play::{Actor, Case, idle, probe, role};
+use super::play::{Case, TestProcess, idle, probe, role};
 
 pub const CASES: &[Case] = &[
-    ("i2_a_process_recorded_in_another_pid_namespace_is_unknown", another_namespace_is_unknown),
-    ("i2_a_proc_of_another_namespace_is_not_believed", a_foreign_proc_is_not_believed),
+    ("i2_process_recorded_in_another_pid_namespace_is_unknown", another_namespace_is_unknown),
+    ("i2_proc_of_another_namespace_is_rejected", foreign_proc_is_rejected),
 ];
 
 const RECORD: &str = "SEXTON_TEST_RECORD";
 
-/// A program in new namespaces. An ordinary user becomes root in one of his own for it.
+/// Runs a program in new namespaces. For an ordinary user that includes a user namespace with root.
 pub fn unshared(flags: &[&str], program: &Path) -> Command {
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
@@ -25,7 +25,8 @@ pub fn unshared(flags: &[&str], program: &Path) -> Command {
     command
 }
 
-/// This program in a role, as the first process of a new pid namespace; everything in there ends with it.
+/// Runs this program in a role as the first process of a new pid namespace; all processes in there end with
+/// it.
 pub fn role_in_pid_namespace(name: &str, flags: &[&str]) -> Command {
     let role = role(name);
     let mut command =
@@ -40,14 +41,14 @@ pub fn role_in_pid_namespace(name: &str, flags: &[&str]) -> Command {
 }
 
 fn another_namespace_is_unknown() {
-    let actor = Actor::start(&mut idle());
-    let record = serde_json::to_string(&actor.identity()).unwrap();
+    let process = TestProcess::start(&mut idle());
+    let record = serde_json::to_string(&process.identity()).unwrap();
     let status =
         role_in_pid_namespace("foreign record", &["--mount-proc"]).env(RECORD, record).status().unwrap();
     assert!(status.success(), "{status}");
 }
 
-/// The role of one who was given the record of a process in another namespace.
+/// Role: a process that has the record of a process in another namespace.
 pub fn judge_a_foreign_record() {
     let record: ProcessIdentity = serde_json::from_str(&std::env::var(RECORD).unwrap()).unwrap();
     for pid in [record.pid, 1] {
@@ -56,17 +57,13 @@ pub fn judge_a_foreign_record() {
     }
 }
 
-fn a_foreign_proc_is_not_believed() {
+fn foreign_proc_is_rejected() {
     let status = role_in_pid_namespace("foreign proc", &[]).status().unwrap();
     assert!(status.success(), "{status}");
 }
 
-/// The role of one whose `/proc` shows the namespace outside.
+/// Role: a process whose `/proc` shows the outer namespace.
 pub fn open_under_a_foreign_proc() {
-    let refused = sexton_proc_linux::open().err().expect("the probe does not work here");
-    assert!(matches!(refused, ProbeError::Unsupported { .. }), "{refused}");
-    assert_eq!(
-        refused.to_string(),
-        "the linux probe does not work here: /proc belongs to another pid namespace"
-    );
+    let refused = sexton_proc_linux::open().err().expect("the probe must not open here");
+    assert!(matches!(refused, ProbeError::ForeignProc { .. }), "{refused}");
 }

@@ -1,49 +1,99 @@
-//! Processes of our own user that may not be looked at, such as an agent that keeps keys. Root may.
+//! Processes of our own user that may not be read, such as an agent that keeps keys. Root may read them.
 
 use std::time::Duration;
 
 use pollster::block_on;
 use rustix::process::geteuid;
-use sexton_core::probe::{EndPolicy, Group};
+use sexton_core::probe::Group;
 use sexton_core::{Liveness, SessionId};
 
-use super::play::{Actor, Case, end, group, members, pids, policy, probe, role};
+use super::play::{Case, TestProcess, end, group, members, pids, policy, probe, role};
 
 pub const CASES: &[Case] = &[
-    ("i2_a_descendant_that_may_not_be_read_is_not_signalled_but_reported", a_descendant_is_reported),
-    ("i3_a_process_that_may_not_be_read_counts_as_inside", it_counts_as_inside),
-    ("a_process_that_may_not_be_read_can_be_identified", it_can_be_identified),
+    ("i10_unreadable_descendant_is_stopped", unreadable_descendant_is_stopped),
+    ("i10_unreadable_process_is_found_by_its_limit_mark", found_by_its_mark),
+    ("i10_child_hidden_by_proc_is_stopped", hidden_child_is_stopped),
+    ("i3_unreadable_process_counts_as_inside", counts_as_inside),
+    ("unreadable_process_can_be_identified", can_be_identified),
 ];
 
-fn a_descendant_is_reported() {
-    let actor = Actor::start(&mut role("parent of a private one"));
-    let group = Group { process: Some(actor.identity()), ..group(&SessionId::random()) };
+fn unreadable_descendant_is_stopped() {
+    let process = TestProcess::start(&mut role("parent of a private one"));
+    let group = Group { process: Some(process.identity()), ..group(&SessionId::random()) };
     let found = members(&group);
-    if geteuid().is_root() {
-        assert_eq!((found.processes.len(), found.unreadable.len()), (2, 0));
-        return;
+    assert_eq!((found.processes.len(), found.unreadable.len()), (2, 0));
+    let ended = end(&[group], &policy(Duration::ZERO));
+    assert_eq!((ended[0].signalled.len(), ended[0].survivors.len()), (2, 0), "{ended:?}");
+    for process in &found.processes {
+        assert_eq!(block_on(probe().observe(process)), Liveness::Gone);
     }
-    assert_eq!((pids(&found.processes), found.unreadable.len()), (vec![actor.pid()], 1));
-    let private = block_on(probe().identify(found.unreadable[0])).unwrap();
-    let ended = end(&[group], &EndPolicy { kill_wait: Duration::from_millis(50), ..policy(Duration::ZERO) });
-    assert_eq!(ended[0].signalled.len(), 1);
-    assert_eq!(block_on(probe().observe(&private)), Liveness::Alive);
-    let survivors: Vec<_> =
-        ended[0].survivors.iter().map(|one| (one.identity.pid, one.why.as_str())).collect();
-    assert_eq!(survivors, [(private.pid, "its environment cannot be read, so it may not be the session's")]);
 }
 
-fn it_counts_as_inside() {
+/// Its limit is the only evidence for its session.
+fn found_by_its_mark() {
+    let mark = choose_mark();
+    let mut process = TestProcess::start(role("private and marked").env(MARK, mark.to_string()));
+    let group = Group { limit_mark: Some(mark), ..group(&SessionId::random()) };
+    assert_eq!(pids(&members(&group).processes), [process.pid()]);
+    let ended = end(&[group], &policy(Duration::ZERO));
+    assert_eq!((ended[0].signalled.len(), ended[0].survivors.len()), (1, 0), "{ended:?}");
+    assert!(!process.is_alive());
+}
+
+/// Holds the mark that a process is to set for itself.
+pub const MARK: &str = "SEXTON_TEST_MARK";
+
+/// Returns a mark that no other test uses at the same time, below the inherited limit.
+fn choose_mark() -> u64 {
+    let own = u64::from(std::process::id());
+    let inherited = rustix::process::getrlimit(rustix::process::Resource::Locks).maximum;
+    sexton_core::membership::choose_limit_mark(inherited, own * 7919).expect("there is space for a mark")
+}
+
+fn counts_as_inside() {
     let dir = tempfile::tempdir().unwrap();
-    let actor = Actor::start(role("private").current_dir(dir.path()));
+    let process = TestProcess::start(role("private").current_dir(dir.path()));
     let occupants = block_on(probe().occupants(dir.path())).unwrap();
     let counted = if geteuid().is_root() { pids(&occupants.processes) } else { occupants.unreadable };
-    assert!(counted.contains(&actor.pid()), "{counted:?}");
+    assert!(counted.contains(&process.pid()), "{counted:?}");
 }
 
-fn it_can_be_identified() {
-    let actor = Actor::start(&mut role("private"));
-    let identity = actor.identity();
+fn can_be_identified() {
+    let process = TestProcess::start(&mut role("private"));
+    let identity = process.identity();
     assert!(identity.start_ticks.is_some());
     assert_eq!(identity.exe.is_some(), geteuid().is_root());
+}
+
+/// With `hidepid=2` a process that may not be examined is not listed. Only root can mount such a `/proc`.
+fn hidden_child_is_stopped() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let status = super::namespaces::role_in_pid_namespace("hiding proc", &["--mount-proc"]).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+/// Role: makes `/proc` hide processes, and starts a process as an ordinary user.
+pub fn hide_processes() {
+    use std::os::unix::process::CommandExt;
+    let mount = ["-o", "remount,hidepid=2", "/proc"];
+    assert!(std::process::Command::new("mount").args(mount).status().unwrap().success());
+    let status = role("ordinary user with a hidden child").uid(65534).gid(65534).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+/// Role: a supervisor whose child `/proc` hides.
+pub fn end_a_hidden_child() {
+    let mut child = TestProcess::start(&mut role("private"));
+    let shown = std::path::Path::new("/proc").join(child.pid().to_string()).exists();
+    assert!(!shown, "the child must be hidden");
+    let supervisor = Some(block_on(probe().identify(std::process::id())).unwrap());
+    let group = Group { supervisor, ..group(&SessionId::random()) };
+    let found = members(&group);
+    assert_eq!((pids(&found.processes), found.unreadable), (vec![child.pid()], vec![]));
+    assert_eq!(block_on(probe().observe(&found.processes[0])), Liveness::Alive);
+    let ended = end(&[group], &policy(Duration::ZERO));
+    assert_eq!((ended[0].signalled.len(), ended[0].survivors.len()), (1, 0), "{ended:?}");
+    assert!(!child.is_alive());
 }

@@ -1,4 +1,4 @@
-//! A process whose first thread has ended lives on in the others.
+//! A process whose first thread has exited is alive while others run.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use pollster::block_on;
 use sexton_core::probe::COOKIE;
 use sexton_core::{Liveness, SessionId};
 
-use super::play::{Actor, Case, end, group, members, pids, policy, probe, role};
+use super::play::{Case, TestProcess, end, group, members, pids, policy, probe, role};
 
 pub const CASES: &[Case] = &[
-    ("i2_a_process_without_its_first_thread_is_alive_and_a_member", is_alive_and_a_member),
-    ("i3_a_process_without_its_first_thread_is_still_inside_its_directory", is_inside_its_directory),
-    ("i10_a_process_without_its_first_thread_is_ended", is_ended),
+    ("i2_process_without_leader_thread_is_alive_and_a_member", is_alive_and_a_member),
+    ("i3_process_without_leader_thread_is_inside_its_directory", is_inside_its_directory),
+    ("i10_process_without_leader_thread_is_stopped", is_stopped),
 ];
 
 fn is_alive_and_a_member() {
     let session = SessionId::random();
-    let actor = Actor::start(role("leaderless").env(COOKIE, session.as_str()));
-    assert_eq!(block_on(probe().observe(&actor.identity())), Liveness::Alive);
-    assert_eq!(pids(&members(&group(&session)).processes), [actor.pid()]);
+    let process = TestProcess::start(role("leaderless").env(COOKIE, session.as_str()));
+    assert_eq!(block_on(probe().observe(&process.identity())), Liveness::Alive);
+    assert_eq!(pids(&members(&group(&session)).processes), [process.pid()]);
 }
 
 fn is_inside_its_directory() {
     let dir = tempfile::tempdir().unwrap();
-    let actor = Actor::start(role("leaderless").current_dir(dir.path()));
+    let process = TestProcess::start(role("leaderless").current_dir(dir.path()));
     let occupants = block_on(probe().occupants(dir.path())).unwrap();
-    assert_eq!(pids(&occupants.processes), [actor.pid()]);
+    assert_eq!(pids(&occupants.processes), [process.pid()]);
 }
 
-fn is_ended() {
+fn is_stopped() {
     let session = SessionId::random();
-    let mut actor = Actor::start(role("leaderless").env(COOKIE, session.as_str()));
+    let mut process = TestProcess::start(role("leaderless").env(COOKIE, session.as_str()));
     let ended = end(&[group(&session)], &policy(Duration::ZERO));
     assert_eq!((ended[0].signalled.len(), ended[0].survivors.len()), (1, 0));
-    assert!(!actor.is_alive());
+    assert!(!process.is_alive());
 }
