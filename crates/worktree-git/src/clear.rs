@@ -1,11 +1,11 @@
-//! Taking a worktree away: out of everybody's reach, then saved, then gone.
+//! Removes a worktree: moves it to the trash, rescues it, then deletes its entry.
 //!
-//! Its files go into the trash by one rename, so that its name is free at once and nobody can come in by it any
-//! more; then one looks again who is inside. Only now it is rescued: what nobody can reach does not change any
-//! more, and needs to be read once. Until that is durable its name in the trash says that it is unsaved, and no
-//! sweep touches it. Then its admin entry is taken down. The files themselves are deleted by a sweep.
+//! One rename moves the files into the trash. The name is free at once, and no process can enter through it
+//! any more; then a second check looks for processes inside. Only then is the worktree rescued: it cannot
+//! change any more, so it has to be read only once. Until the rescue is durable, its name in the trash marks
+//! it as unsaved, and no sweep deletes it. Then its admin entry is removed. A sweep deletes the files.
 //!
-//! Where anything speaks against it, it is rescued where it stands, and stays there.
+//! If anything prevents the removal, the worktree is rescued in place and stays there.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,201 +13,216 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use sexton_core::probe::Occupants;
-use sexton_core::worktree::{Cleared, Plot, Removal, WorktreeOptions};
+use sexton_core::worktree::{Cleared, Removal, WorktreeLocation, WorktreeOptions};
 use sexton_core::{ProcessProbe, Time, WorktreeError};
 
-use crate::demolish;
 use crate::entry;
-use crate::fault::failed;
+use crate::fault::{failed, moved};
 use crate::gone;
 use crate::mounts::Mounts;
+use crate::own_worktree::{self, OwnWorktree, Workdir};
+use crate::remove_entry;
 use crate::repository;
 use crate::rescue;
-use crate::site::{self, Site, Workdir};
-use crate::yard::{self, Lies, Trash, Yard};
+use crate::worktree_root::{self, Lookup, Trash, WorktreeRoot};
 
-/// Saves what is at `plot`, and removes it or what is left of it.
+/// Saves what is at `location`, and removes it or what is left of it.
 pub(crate) async fn clear(
-    plot: &Plot,
+    location: &WorktreeLocation,
     probe: &dyn ProcessProbe,
-    options: WorktreeOptions,
+    options: &WorktreeOptions,
     now: Time,
 ) -> Result<Cleared, WorktreeError> {
     if sexton_mutant::is("follow_links") {
-        delete_carelessly(plot);
+        delete_unchecked(location);
     }
-    let name = site::require_name(plot)?;
-    let yard = Yard::find(&plot.root)?;
-    let _lock = yard.as_ref().map(|yard| yard.lock(&plot.session)).transpose()?;
-    let Some(mut site) = find_site(plot, yard.as_ref(), name)? else {
-        if let Some(common) = repository::find_common(&plot.repo)? {
-            demolish::finish(plot, &common)?;
+    let name = own_worktree::require_name(location)?;
+    let worktree_root = WorktreeRoot::find(&location.root)?;
+    let _lock =
+        worktree_root.as_ref().map(|worktree_root| worktree_root.lock(&location.session)).transpose()?;
+    let Some(mut worktree) = find_own_worktree(location, worktree_root.as_ref(), name)? else {
+        if let Some(common) = repository::find_common(&location.repo)? {
+            remove_entry::finish(location, &common)?;
         }
-        return Ok(Cleared { rescued: gone::find_earlier(plot)?, removal: Ok(Removal::AlreadyGone) });
+        return Ok(Cleared { rescued: gone::find_earlier(location)?, removal: Ok(Removal::AlreadyGone) });
     };
-    let Some(yard) = yard.filter(|_| site.workdir.is_some()) else {
-        return clear_entry(plot, &site, options, now);
+    let Some(worktree_root) = worktree_root.filter(|_| worktree.workdir.is_some()) else {
+        return clear_entry(location, &worktree, options, now);
     };
-    let ground = Ground { plot, trash: yard.trash()?, yard, name, probe };
-    let stays = ground.put_out_of_reach(&mut site).await?;
-    let rescued = match rescue::rescue(&site, options, now) {
+    let context = RemovalContext { location, trash: worktree_root.trash()?, worktree_root, name, probe };
+    let stays = context.isolate(&mut worktree).await?;
+    let rescued = match rescue::rescue(&worktree, options, now) {
         Ok(rescued) => rescued,
         Err(error) => {
-            ground.bring_back(&mut site, String::new())?;
-            return Err(error);
+            let then = worktree.workdir.as_ref().map(|workdir| workdir.path.clone());
+            context.move_back(&mut worktree, String::new())?;
+            let now = worktree.workdir.as_ref().map(|workdir| workdir.path.clone());
+            return Err(match then.zip(now) {
+                Some((then, now)) => moved(error, &then, &now),
+                None => error,
+            });
         }
     };
     let removal = match stays {
         Some(why) => Ok(Removal::Kept(why)),
-        None => ground.give_up(&mut site).map(|()| Removal::Removed),
+        None => context.finish_removal(&mut worktree).map(|()| Removal::Removed),
     };
     Ok(Cleared { rescued, removal })
 }
 
-/// What cleaners do that trust a path. Only the program that the fault campaign must catch calls it.
-fn delete_carelessly(plot: &Plot) {
-    if let Ok(place) = plot.path.canonicalize() {
+/// Deletes without checks, like a cleaner that trusts a path. Only the mutant that the fault campaign must
+/// detect calls it.
+fn delete_unchecked(location: &WorktreeLocation) {
+    if let Ok(place) = location.path.canonicalize() {
         let _ = std::fs::remove_dir_all(place);
     }
 }
 
-/// The session's worktree, wherever its files are.
-fn find_site(plot: &Plot, yard: Option<&Yard>, name: &OsStr) -> Result<Option<Site>, WorktreeError> {
-    if let Some(site) = site::find_ours(plot)? {
-        return Ok(Some(site));
+/// Returns the session's worktree, wherever its files are.
+fn find_own_worktree(
+    location: &WorktreeLocation,
+    worktree_root: Option<&WorktreeRoot>,
+    name: &OsStr,
+) -> Result<Option<OwnWorktree>, WorktreeError> {
+    if let Some(worktree) = own_worktree::find_ours(location)? {
+        return Ok(Some(worktree));
     }
-    // Somebody pruned the entry of one that was out of reach when its removal was cut off. Its files are back
-    // in their place, where a person finds them; without an entry they are nobody's to save or to remove.
-    let Some(yard) = yard else { return Ok(None) };
-    let Some(trash) = yard.find_trash()? else { return Ok(None) };
-    let Some(unsaved) = trash.find_unsaved(&plot.session)? else { return Ok(None) };
-    yard.bring_back(&trash, &unsaved, name)
+    // The entry of an unsaved worktree in the trash was pruned after its removal was interrupted. Its files
+    // are moved back, where the user can find them; without an entry, Sexton can neither save nor remove
+    // them.
+    let Some(worktree_root) = worktree_root else { return Ok(None) };
+    let Some(trash) = worktree_root.find_trash()? else { return Ok(None) };
+    let Some(unsaved) = trash.find_unsaved(&location.session)? else { return Ok(None) };
+    worktree_root
+        .move_back(&trash, &unsaved, name)
         .map_err(|error| failed("moving back", &trash.path().join(&unsaved), error))?;
-    site::find_ours(plot)
+    own_worktree::find_ours(location)
 }
 
-/// Clears what is left of a worktree whose directory is gone.
+/// Clears what is left of a worktree whose directory is missing.
 fn clear_entry(
-    plot: &Plot,
-    site: &Site,
-    options: WorktreeOptions,
+    location: &WorktreeLocation,
+    worktree: &OwnWorktree,
+    options: &WorktreeOptions,
     now: Time,
 ) -> Result<Cleared, WorktreeError> {
-    let rescued = rescue::rescue(site, options, now)?;
-    let removal = match find_lock(site)? {
+    let rescued = rescue::rescue(worktree, options, now)?;
+    let removal = match find_lock(worktree)? {
         Some(why) => Ok(Removal::Kept(why)),
-        None => demolish::take_down(plot, &site.common, &site.admin).map(|()| Removal::Removed),
+        None => remove_entry::remove(location, &worktree.common, &worktree.admin).map(|()| Removal::Removed),
     };
     Ok(Cleared { rescued, removal })
 }
 
-/// Why a worktree stays that its user has locked.
-fn find_lock(site: &Site) -> Result<Option<String>, WorktreeError> {
-    let reason = entry::find_lock(&site.admin)?.filter(|_| site.complete);
+/// Returns the reason to keep a worktree that its user has locked.
+fn find_lock(worktree: &OwnWorktree) -> Result<Option<String>, WorktreeError> {
+    let reason = entry::find_lock(&worktree.admin)?.filter(|_| worktree.complete);
     Ok(reason.map(|reason| match &*reason {
         "" => "it is locked".to_owned(),
         reason => format!("it is locked: {reason}"),
     }))
 }
 
-/// What a worktree is moved between.
-struct Ground<'a> {
-    plot: &'a Plot,
-    yard: Yard,
+/// What is needed to move a worktree into the trash and back.
+struct RemovalContext<'a> {
+    location: &'a WorktreeLocation,
+    worktree_root: WorktreeRoot,
     trash: Trash,
     name: &'a OsStr,
     probe: &'a dyn ProcessProbe,
 }
 
-impl Ground<'_> {
-    /// Puts the worktree where nobody can write into it, or says why it stays in its place.
-    async fn put_out_of_reach(&self, site: &mut Site) -> Result<Option<String>, WorktreeError> {
-        let mut stays = find_lock(site)?;
-        let Some(workdir) = &mut site.workdir else { return Ok(stays) };
+impl RemovalContext<'_> {
+    /// Moves the worktree to where no process can write into it, or returns why it stays in place.
+    async fn isolate(&self, worktree: &mut OwnWorktree) -> Result<Option<String>, WorktreeError> {
+        let mut stays = find_lock(worktree)?;
+        let Some(workdir) = &mut worktree.workdir else { return Ok(stays) };
         if stays.is_none() {
             let mounts = Mounts::load()?;
             let mount = mounts.find_inside(&workdir.path);
             stays = mount.map(|mount| format!("something is mounted at {}", mount.display()));
         }
-        // In the trash already: a removal was cut off before it looked again, or a creation.
+        // Already in the trash: a removal was interrupted before its second check, or a creation was
+        // interrupted.
         if stays.is_none() && workdir.trashed.is_none() {
-            stays = find_occupants(self.probe, &workdir.path).await?;
+            stays = find_occupants(self.probe, &workdir.path).await;
             if stays.is_none() {
                 self.discard(workdir)?;
             }
         }
         if stays.is_none() {
-            stays = match self.find_second_thoughts(workdir).await {
+            stays = match self.find_late_obstacle(workdir).await {
                 Ok(stays) => stays,
                 Err(error) => {
-                    self.bring_back(site, String::new())?;
+                    self.move_back(worktree, String::new())?;
                     return Err(error);
                 }
             };
         }
-        stays.map(|why| self.bring_back(site, why)).transpose()
+        stays.map(|why| self.move_back(worktree, why)).transpose()
     }
 
     fn discard(&self, workdir: &mut Workdir) -> Result<(), WorktreeError> {
-        let unsaved = yard::unsaved_name_of(&self.plot.session);
-        self.yard
+        let unsaved = worktree_root::unsaved_name_of(&self.location.session);
+        self.worktree_root
             .discard(self.name, &self.trash, &unsaved)
-            .map_err(|error| failed("moving into the trash", &self.plot.path, error))?;
+            .map_err(|error| failed("moving into the trash", &self.location.path, error))?;
         workdir.path = self.trash.path().join(&unsaved);
         workdir.trashed = Some(unsaved);
         Ok(())
     }
 
-    /// Why what was moved should not have been.
-    async fn find_second_thoughts(&self, workdir: &Workdir) -> Result<Option<String>, WorktreeError> {
-        let lies = workdir.trashed.as_ref().map_or(Ok(Lies::Nothing), |name| self.trash.look(name))?;
-        let same = match lies {
-            Lies::Directory(moved) => is_same(moved.as_fd(), workdir.dir.as_fd()),
-            Lies::Nothing | Lies::Other(_) => Ok(false),
+    /// Returns why the worktree should not have been moved.
+    async fn find_late_obstacle(&self, workdir: &Workdir) -> Result<Option<String>, WorktreeError> {
+        let found = workdir.trashed.as_ref().map_or(Ok(Lookup::Nothing), |name| self.trash.lookup(name))?;
+        let same = match found {
+            Lookup::Directory(moved) => is_same(moved.as_fd(), workdir.dir.as_fd()),
+            Lookup::Nothing | Lookup::Other(_) => Ok(false),
         };
-        if !same.map_err(|error| failed("looking at", &workdir.path, error))? {
-            return Ok(Some("something else was put in its place just now".to_owned()));
+        if !same.map_err(|error| failed("checking", &workdir.path, error))? {
+            return Ok(Some("something else has just been put in its place".to_owned()));
         }
-        find_occupants(self.probe, &workdir.path).await
+        Ok(find_occupants(self.probe, &workdir.path).await)
     }
 
-    /// Undoes the move, where there was one. Where the name is taken by now, the worktree stays in the trash,
-    /// and registered: no sweep touches it.
-    fn bring_back(&self, site: &mut Site, why: String) -> Result<String, WorktreeError> {
-        let Some(workdir) = &mut site.workdir else { return Ok(why) };
+    /// Undoes the move, if there was one. If the name is taken by now, the worktree stays in the trash and
+    /// registered, so that no sweep deletes it.
+    fn move_back(&self, worktree: &mut OwnWorktree, why: String) -> Result<String, WorktreeError> {
+        let Some(workdir) = &mut worktree.workdir else { return Ok(why) };
         let Some(trashed) = &workdir.trashed else { return Ok(why) };
-        match self.yard.bring_back(&self.trash, trashed, self.name) {
+        match self.worktree_root.move_back(&self.trash, trashed, self.name) {
             Ok(()) => {
-                (workdir.path, workdir.trashed) = (self.plot.path.clone(), None);
+                (workdir.path, workdir.trashed) = (self.location.path.clone(), None);
                 Ok(why)
             }
             Err(Errno::EXIST) => {
-                Ok(format!("{why}; its place is taken, so it is at {}", workdir.path.display()))
+                Ok(format!("{why}; its path is taken, so it is at {}", workdir.path.display()))
             }
             Err(error) => Err(failed("moving back", &workdir.path, error)),
         }
     }
 
-    /// Gives up what is saved: its files to the next sweep, and its entry.
-    fn give_up(&self, site: &mut Site) -> Result<(), WorktreeError> {
-        if let Some(Workdir { trashed: Some(name), .. }) = &site.workdir {
+    /// Completes the removal of a saved worktree: leaves its files to the next sweep and removes its entry.
+    fn finish_removal(&self, worktree: &mut OwnWorktree) -> Result<(), WorktreeError> {
+        if let Some(Workdir { trashed: Some(name), .. }) = &worktree.workdir {
             self.trash.mark_saved(name)?;
         }
-        self.sync_before(site)?;
-        demolish::take_down(self.plot, &site.common, &site.admin)
+        self.sync_before(worktree)?;
+        remove_entry::remove(self.location, &worktree.common, &worktree.admin)
     }
 
-    /// On one file system the kernel keeps the order of the renames. On two, after a power cut, the entry could
-    /// be gone and the worktree in its place, or said to be unsaved, and nothing would say whose it is.
-    fn sync_before(&self, site: &Site) -> Result<(), WorktreeError> {
-        let Some(workdir) = &site.workdir else { return Ok(()) };
-        let looking = |error: Errno| failed("looking at", &site.admin, error);
-        let theirs = rustix::fs::stat(&site.admin).map_err(looking)?.st_dev;
-        let ours = rustix::fs::fstat(&workdir.dir).map_err(looking)?.st_dev;
+    /// Syncs the renames if the worktree and its entry are on different file systems. On one file system the
+    /// kernel keeps the order of renames. On two, after a power failure, the entry could be gone while the
+    /// worktree is in its place or still named unsaved, and its owner would be unknown.
+    fn sync_before(&self, worktree: &OwnWorktree) -> Result<(), WorktreeError> {
+        let Some(workdir) = &worktree.workdir else { return Ok(()) };
+        let unreadable = |error: Errno| failed("checking", &worktree.admin, error);
+        let theirs = rustix::fs::stat(&worktree.admin).map_err(unreadable)?.st_dev;
+        let ours = rustix::fs::fstat(&workdir.dir).map_err(unreadable)?.st_dev;
         if theirs == ours {
             return Ok(());
         }
-        self.yard.sync()?;
+        self.worktree_root.sync()?;
         self.trash.sync()
     }
 }
@@ -217,15 +232,15 @@ fn is_same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> rustix::io::Result<boo
     Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }
 
-/// Who is inside, in words. A probe that cannot tell is a reason too.
-async fn find_occupants(probe: &dyn ProcessProbe, directory: &Path) -> Result<Option<String>, WorktreeError> {
+/// Describes the processes inside a directory. A probe that fails is a reason to keep it too.
+pub(crate) async fn find_occupants(probe: &dyn ProcessProbe, directory: &Path) -> Option<String> {
     if sexton_mutant::is("no_occupants_check") {
-        return Ok(None);
+        return None;
     }
     match probe.occupants(directory).await {
-        Ok(occupants) if occupants.is_empty() => Ok(None),
-        Ok(occupants) => Ok(Some(describe(&occupants))),
-        Err(error) => Ok(Some(format!("nobody can tell who is inside: {error}"))),
+        Ok(occupants) if occupants.is_empty() => None,
+        Ok(occupants) => Some(describe(&occupants)),
+        Err(error) => Some(format!("cannot determine which processes are inside: {error}")),
     }
 }
 
@@ -237,5 +252,5 @@ fn describe(occupants: &Occupants) -> String {
         return format!("process {}{exe} is inside{others}", process.pid);
     }
     let pids: Vec<String> = occupants.unreadable.iter().map(u32::to_string).collect();
-    format!("where process {} is cannot be seen", pids.join(", "))
+    format!("cannot determine whether process {} is inside", pids.join(", "))
 }

@@ -1,7 +1,7 @@
-//! The admin entry: the directory `worktrees/<name>` of a repository that makes git know a worktree.
+//! The admin entry: the directory `worktrees/<name>` of a repository, by which git knows a worktree.
 //!
-//! It appears and disappears by one rename, so that no moment has half of one. What is being built or
-//! taken apart lies in `sexton/` beside `worktrees/`, where git does not look.
+//! It appears and disappears by one rename, so that it is never there in part. Entries are built and deleted
+//! in `sexton/` beside `worktrees/`, which git ignores.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,32 +10,33 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use sexton_core::WorktreeError;
-use sexton_core::worktree::Plot;
+use sexton_core::worktree::WorktreeLocation;
+use sexton_durable::{SMALL_FILE, read_regular};
 
 use crate::fault::failed;
 
-/// The file by which git keeps its hands off an entry, with the reason in it.
+/// The file that makes git leave an entry alone; it contains the reason.
 const LOCKED: &str = "locked";
-/// The reason while a worktree is made. An entry with this one is not complete.
+/// The lock reason while a worktree is being created. An entry with this reason is not complete.
 const MAKING: &str = "sexton is making this worktree";
 
-/// The name that the entry of `plot` has where Sexton made it: found again without a search.
-pub(crate) fn name_of(plot: &Plot) -> String {
-    let store: String = plot.store.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
-    format!("{}-{store}", plot.session)
+/// Returns the name of an entry that Sexton created for `location`, so that it is found without a search.
+pub(crate) fn name_of(location: &WorktreeLocation) -> String {
+    let store: String = location.store.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+    format!("{}-{store}", location.session)
 }
 
-/// Where the entries of a repository are.
+/// Returns the directory that contains the entries of a repository.
 pub(crate) fn all(common: &Path) -> PathBuf {
     common.join("worktrees")
 }
 
-/// Where entries are built and taken apart.
-pub(crate) fn workshop(common: &Path) -> PathBuf {
+/// Returns the directory where entries are built and deleted.
+pub(crate) fn staging(common: &Path) -> PathBuf {
     common.join("sexton")
 }
 
-/// Every entry of a repository.
+/// Returns the paths of all entries of a repository, sorted.
 pub(crate) fn list(common: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
     let directory = all(common);
     let entries = match fs::read_dir(&directory) {
@@ -49,22 +50,22 @@ pub(crate) fn list(common: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
     Ok(paths)
 }
 
-/// Why an entry is locked; `None` where it is not.
+/// Returns why an entry is locked; `None` if it is not.
 pub(crate) fn find_lock(admin: &Path) -> Result<Option<String>, WorktreeError> {
     Ok(load(&admin.join(LOCKED))?.map(|reason| String::from_utf8_lossy(&reason).trim().to_owned()))
 }
 
-/// Whether a reason is the one of a worktree that is being made.
+/// Returns whether `reason` is the lock reason of a worktree that is being created.
 pub(crate) fn is_making(reason: &str) -> bool {
     reason == MAKING
 }
 
-/// Says in a new entry that it is not complete.
+/// Marks a new entry as not complete.
 pub(crate) fn begin(admin: &Path) -> io::Result<()> {
     fs::write(admin.join(LOCKED), MAKING)
 }
 
-/// Says that an entry is complete.
+/// Marks an entry as complete.
 pub(crate) fn complete(admin: &Path) -> io::Result<()> {
     match fs::remove_file(admin.join(LOCKED)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -72,11 +73,11 @@ pub(crate) fn complete(admin: &Path) -> io::Result<()> {
     }
 }
 
-/// How often a directory that somebody else deletes is made again.
+/// How often a directory that another process deletes is created again.
 const MAX_ATTEMPTS: usize = 100;
 
-/// Does something that needs the directory `parent`. Whoever leaves it empty deletes it, as git does with its
-/// own, and that may be just now.
+/// Runs `act`, which needs the directory `parent`. Other processes, git included, delete it when it becomes
+/// empty, and may do so at any moment.
 pub(crate) fn inside(parent: &Path, mut act: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let mut attempts = 0;
     loop {
@@ -88,14 +89,14 @@ pub(crate) fn inside(parent: &Path, mut act: impl FnMut() -> io::Result<()>) -> 
     }
 }
 
-/// The worktree that an entry is for; `None` where it does not say.
+/// Returns the worktree that an entry is for; `None` if it has no `gitdir` file.
 pub(crate) fn load_worktree(admin: &Path) -> Result<Option<PathBuf>, WorktreeError> {
     let Some(text) = load(&admin.join("gitdir"))? else { return Ok(None) };
     let dot_git = resolve(admin, &trimmed_path(text));
     Ok(dot_git.parent().map(Path::to_owned))
 }
 
-/// The common directory of the repository that an entry belongs to; `None` where there is none.
+/// Returns the common directory of the repository that an entry belongs to; `None` if there is none.
 pub(crate) fn load_common(admin: &Path) -> Result<Option<PathBuf>, WorktreeError> {
     let Some(text) = load(&admin.join("commondir"))? else { return Ok(None) };
     let common = admin.join(trimmed_path(text));
@@ -106,14 +107,15 @@ pub(crate) fn load_common(admin: &Path) -> Result<Option<PathBuf>, WorktreeError
     }
 }
 
-/// The entry that the content of a worktree's `.git` file names. A relative one is seen from `worktree`.
+/// Returns the entry that the content of a worktree's `.git` file names. A relative path is resolved from
+/// `worktree`.
 pub(crate) fn named_by(dot_git: &[u8], worktree: &Path) -> Option<PathBuf> {
     let target = dot_git.strip_prefix(b"gitdir: ")?;
     Some(resolve(worktree, &trimmed_path(target.to_vec())))
 }
 
 fn load(path: &Path) -> Result<Option<Vec<u8>>, WorktreeError> {
-    match fs::read(path) {
+    match read_regular(path, SMALL_FILE) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
@@ -122,7 +124,7 @@ fn load(path: &Path) -> Result<Option<Vec<u8>>, WorktreeError> {
     }
 }
 
-/// A path that ends with its line.
+/// Removes the line end from a path.
 fn trimmed_path(mut bytes: Vec<u8>) -> PathBuf {
     while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         bytes.pop();
@@ -130,7 +132,7 @@ fn trimmed_path(mut bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// `path` as seen from `base`, by its names alone: what it names need not exist.
+/// Resolves `path` from `base` lexically; it need not exist.
 pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
     let mut resolved = PathBuf::new();
     for component in base.join(path).components() {
@@ -145,14 +147,14 @@ pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
     resolved
 }
 
-/// The way from `base` to `path`, both absolute and without `..`.
+/// Returns the relative path from `base` to `path`, both absolute and without `..`.
 pub(crate) fn relative(base: &Path, path: &Path) -> PathBuf {
     let shared = base.components().zip(path.components()).take_while(|(one, other)| one == other).count();
     let up = base.components().skip(shared).map(|_| Component::ParentDir);
     up.chain(path.components().skip(shared)).collect()
 }
 
-/// `path` and the end of its line.
+/// Returns `prefix` and `path` as one line.
 pub(crate) fn line(prefix: &str, path: &Path) -> Vec<u8> {
     [prefix.as_bytes(), path.as_os_str().as_bytes(), b"\n"].concat()
 }
@@ -162,8 +164,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_read_relative_or_absolute() {
-        let worktree = Path::new("/yard/s1");
+    fn dot_git_link_may_be_relative_or_absolute() {
+        let worktree = Path::new("/worktrees/s1");
         let entry = Path::new("/repo/.git/worktrees/s1");
         assert_eq!(named_by(b"gitdir: /repo/.git/worktrees/s1\n", worktree).unwrap(), entry);
         assert_eq!(named_by(b"gitdir: ../../repo/.git/worktrees/s1\n", worktree).unwrap(), entry);
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_way_leads_back() {
+    fn relative_path_resolves_back_to_the_original() {
         for (base, path) in [("/a/b", "/a/b/c"), ("/a/b/c", "/a/d"), ("/a", "/b/c"), ("/a", "/a")] {
             let (base, path) = (Path::new(base), Path::new(path));
             assert_eq!(resolve(base, &relative(base, path)), path);

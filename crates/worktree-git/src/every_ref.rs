@@ -1,5 +1,5 @@
-//! The refs of a repository, read by our own hand. libgit2 leaves out whatever it cannot read, or takes an older
-//! value for it; what is left out here would be taken for what nobody has.
+//! Reads the refs of a repository without libgit2, which omits a ref that it cannot read or returns an older
+//! value for it. An omitted ref would make its commits look unreachable.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,23 +9,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use git2::Oid;
-use sexton_durable::find;
+use sexton_durable::{LARGE_FILE, SMALL_FILE, find, read_regular};
 
-/// What a ref says.
+/// The value of a ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An object.
     Object(Oid),
     /// Another ref.
     Name(Vec<u8>),
-    /// Nothing that git would write.
+    /// A value that git would not write.
     Broken,
 }
 
-/// Every ref under these folders of a repository's common directory, by its full name.
+/// Returns every ref below `folders` of a repository's common directory, by its full name.
 pub(crate) fn list(common: &Path, folders: &[&str]) -> io::Result<BTreeMap<Vec<u8>, Target>> {
     let mut refs = BTreeMap::new();
-    // The loose ones first: one that is packed meanwhile is in the packed ones by then, and never in neither.
+    // Loose refs first: a ref that is packed in the meantime is then found in `packed-refs`, so none is
+    // missed.
     for folder in folders {
         list_loose(common, folder.as_bytes(), &mut refs)?;
     }
@@ -39,10 +40,10 @@ pub(crate) fn list(common: &Path, folders: &[&str]) -> io::Result<BTreeMap<Vec<u
     Ok(refs)
 }
 
-/// One ref, by its full name.
+/// Returns one ref by its full name.
 pub(crate) fn find_one(common: &Path, name: &[u8]) -> io::Result<Option<Target>> {
     match load_loose(&common.join(OsStr::from_bytes(name))) {
-        // A folder of others.
+        // A directory that contains other refs.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {}
         loose => {
             if let Some(target) = loose? {
@@ -70,7 +71,7 @@ fn list_loose(common: &Path, folder: &[u8], refs: &mut BTreeMap<Vec<u8>, Target>
 }
 
 fn load_loose(file: &Path) -> io::Result<Option<Target>> {
-    let Some(text) = find(fs::read(file))? else { return Ok(None) };
+    let Some(text) = find(read_regular(file, SMALL_FILE))? else { return Ok(None) };
     let text = text.trim_ascii();
     Ok(Some(match text.strip_prefix(b"ref:") {
         Some(name) => Target::Name(name.trim_ascii().to_vec()),
@@ -79,7 +80,7 @@ fn load_loose(file: &Path) -> io::Result<Option<Target>> {
 }
 
 fn load_packed(common: &Path) -> io::Result<Vec<(Vec<u8>, Target)>> {
-    let text = find(fs::read(common.join("packed-refs")))?.unwrap_or_default();
+    let text = find(read_regular(&common.join("packed-refs"), LARGE_FILE))?.unwrap_or_default();
     let lines =
         text.split(|byte| *byte == b'\n').filter(|line| !matches!(line.first(), None | Some(b'#' | b'^')));
     let parts = lines.filter_map(|line| Some(line.split_at(line.iter().position(|byte| *byte == b' ')?)));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_refs_come_before_packed_ones_and_only_those_asked_for() {
+    fn loose_refs_override_packed_ones_and_only_requested_folders_are_listed() {
         let directory = repository();
         let refs = list(directory.path(), &["refs/heads", "refs/remotes"]).unwrap();
         let expected = [
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn refs_that_cannot_be_read_are_an_error() {
+    fn unreadable_refs_are_an_error() {
         let directory = repository();
         let packed = directory.path().join("packed-refs");
         fs::remove_file(&packed).unwrap();

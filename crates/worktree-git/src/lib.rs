@@ -1,20 +1,18 @@
-//! Worktrees on git: made marked, rescued whole, removed with care.
+//! Git worktrees: creates them with a mark, rescues their work, removes and restores them.
 //!
-//! Architecture invariant: nothing is removed that was not first found by `site.rs`, which alone says whose
-//! a worktree is; nothing outside the yard is reached, because `yard.rs` holds it open; and a rescue runs no
-//! program.
+//! Architecture invariant: only `own_worktree.rs` decides which session owns a worktree, and nothing is
+//! removed without that decision. `worktree_root.rs` holds the worktree root open, so that nothing outside of
+//! it can be reached. A rescue runs no program.
 
 mod absence;
-mod blueprint;
 mod branch;
 mod checkout;
 mod claim;
 mod clear;
 mod create;
-mod crew;
 mod delete;
-mod demolish;
 mod entry;
+mod entry_plan;
 mod every_ref;
 mod fault;
 #[cfg(fuzzing)]
@@ -24,29 +22,31 @@ mod inspect;
 mod mark;
 mod marked;
 mod mounts;
+mod own_worktree;
 mod pack;
 mod refs;
+mod remove_entry;
 mod repository;
 mod rescue;
 mod rescues;
 mod restore;
 mod scan;
-mod site;
 mod sweep;
 mod tree;
-mod yard;
+mod workers;
+mod worktree_root;
 
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use sexton_core::plugin::{WorktreePlugin, inventory};
 use sexton_core::worktree::{
-    Cleared, CreatedWorktree, Inspection, Marked, Plot, RescueDetails, RescueList, Rescued, RestoredWork,
-    StartPoint, WorktreeOptions,
+    Cleared, CreatedWorktree, Inspection, Marked, RescueDetails, RescueList, Rescued, RestoredWork, Spare,
+    StartPoint, Swept, WorktreeLocation, WorktreeOptions,
 };
 use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
 
-use crate::yard::Yard;
+use crate::worktree_root::WorktreeRoot;
 
 const NAME: &str = "git";
 
@@ -59,15 +59,15 @@ inventory::submit! {
     }
 }
 
-/// Opens the cleaner. It works wherever git repositories are.
+/// Opens the cleaner. It works on every system that has git repositories.
 pub fn open(options: &WorktreeOptions) -> Result<Box<dyn WorktreeCleaner>, WorktreeError> {
-    // As git itself: zlib's checksum tells a damaged object, and to hash each one that is read again would be
-    // most of the work of a checkout.
+    // Like git: zlib's checksum detects a damaged object, and verifying the hash of every object would take
+    // most of the time of a checkout.
     git2::opts::strict_hash_verification(false);
-    Ok(Box::new(GitCleaner { options: *options }))
+    Ok(Box::new(GitCleaner { options: options.clone() }))
 }
 
-/// What looks after git worktrees. It has no state: everything is judged by what is there.
+/// The cleaner of git worktrees. It has no state of its own and decides by what is on disk.
 struct GitCleaner {
     options: WorktreeOptions,
 }
@@ -88,44 +88,49 @@ impl WorktreeCleaner for GitCleaner {
 
     async fn create(
         &self,
-        plot: &Plot,
+        location: &WorktreeLocation,
         from: &StartPoint,
         now: Time,
     ) -> Result<CreatedWorktree, WorktreeError> {
-        create::create(plot, from, now)
+        create::create(location, from, self.options.host.as_ref(), now)
     }
 
-    async fn claim(&self, plot: &Plot, now: Time) -> Result<(), WorktreeError> {
-        claim::claim(plot, now)
+    async fn claim(&self, location: &WorktreeLocation, now: Time) -> Result<(), WorktreeError> {
+        claim::claim(location, self.options.host.as_ref(), now)
     }
 
-    async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
-        inspect::inspect(plot, self.options.rescue_ignored)
+    async fn inspect(&self, location: &WorktreeLocation) -> Result<Inspection, WorktreeError> {
+        inspect::inspect(location, self.options.rescue_ignored)
     }
 
-    async fn survey(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
-        inspect::survey(plot, self.options.rescue_ignored)
+    async fn survey(&self, location: &WorktreeLocation) -> Result<Inspection, WorktreeError> {
+        inspect::survey(location, self.options.rescue_ignored)
     }
 
-    async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError> {
-        let _lock = Yard::lock_in(&plot.root, &plot.session)?;
-        match site::find_ours(plot)? {
-            Some(site) => rescue::rescue(&site, self.options, now),
-            None => gone::find_earlier(plot),
+    async fn rescue(&self, location: &WorktreeLocation, now: Time) -> Result<Rescued, WorktreeError> {
+        let _lock = WorktreeRoot::lock_in(&location.root, &location.session)?;
+        match own_worktree::find_ours(location)? {
+            Some(worktree) => rescue::rescue(&worktree, &self.options, now),
+            None => gone::find_earlier(location),
         }
     }
 
     async fn clear(
         &self,
-        plot: &Plot,
+        location: &WorktreeLocation,
         probe: &dyn ProcessProbe,
         now: Time,
     ) -> Result<Cleared, WorktreeError> {
-        clear::clear(plot, probe, self.options, now).await
+        clear::clear(location, probe, &self.options, now).await
     }
 
-    async fn sweep(&self, root: &Path, probe: &dyn ProcessProbe) -> Result<usize, WorktreeError> {
-        sweep::sweep(root, probe).await
+    async fn sweep(
+        &self,
+        root: &Path,
+        probe: &dyn ProcessProbe,
+        spare: &Spare<'_>,
+    ) -> Result<Swept, WorktreeError> {
+        sweep::sweep(root, probe, spare).await
     }
 
     async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError> {

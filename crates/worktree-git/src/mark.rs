@@ -1,25 +1,27 @@
-//! The mark: a file in a worktree's admin entry that says whose it is. Nothing without one is ever removed.
+//! The mark: a file in a worktree's admin entry that names its owner. A worktree without a mark is never
+//! removed.
 //!
-//! It lies in the repository and not in the worktree, where an agent could delete or copy it unawares.
+//! It is stored in the repository and not in the worktree, where an agent could delete or copy it by
+//! accident.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use sexton_core::worktree::Plot;
-use sexton_core::{OsText, SessionId, Time, WorktreeError};
-use sexton_durable::sync_all;
+use sexton_core::worktree::WorktreeLocation;
+use sexton_core::{Host, OsText, SessionId, Time, WorktreeError};
+use sexton_durable::{SMALL_FILE, read_regular, sync_all};
 
 use crate::fault::failed;
 
 /// The file's name in the admin entry.
 pub(crate) const FILE: &str = "sexton.json";
 
-/// The format that this version writes. It reads no newer one.
+/// The format that this version writes. Newer formats are not read.
 const FORMAT: u32 = 1;
 
-/// Whose worktree it is, and how it began.
+/// The owner of a worktree, and how it was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     format: u32,
@@ -29,36 +31,49 @@ pub(crate) struct Mark {
     root: OsText,
     path: OsText,
     pub(crate) made_at: Time,
-    /// The branch that was made with it; `None` where something else made the worktree.
+    /// The branch that was created with it; `None` if another program created the worktree.
     pub(crate) branch: Option<String>,
-    /// The commit it began at; `None` where something else made the worktree.
+    /// The commit it started at; `None` if another program created the worktree.
     pub(crate) base: Option<String>,
+    /// The host that it was created on; `None` in marks of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<Host>,
 }
 
 impl Mark {
-    /// The mark of a worktree that is to be made, on a branch of its own.
-    pub(crate) fn of_new(plot: &Plot, now: Time, branch: &str, base: &str) -> Mark {
-        Mark { branch: Some(branch.to_owned()), base: Some(base.to_owned()), ..Mark::of_claimed(plot, now) }
-    }
-
-    /// The mark of a worktree that something else made.
-    pub(crate) fn of_claimed(plot: &Plot, now: Time) -> Mark {
+    /// Returns the mark for a worktree that is about to be created, on its own branch.
+    pub(crate) fn of_new(location: &WorktreeLocation, now: Time, branch: &str, base: &str) -> Mark {
         Mark {
-            format: FORMAT,
-            store: plot.store.clone(),
-            session: plot.session.clone(),
-            repo: plot.repo.as_path().into(),
-            root: plot.root.as_path().into(),
-            path: plot.path.as_path().into(),
-            made_at: now,
-            branch: None,
-            base: None,
+            branch: Some(branch.to_owned()),
+            base: Some(base.to_owned()),
+            ..Mark::of_claimed(location, now)
         }
     }
 
-    /// The plot that it marks.
-    pub(crate) fn plot(&self) -> Plot {
-        Plot {
+    /// Returns the mark for a worktree that another program created.
+    pub(crate) fn of_claimed(location: &WorktreeLocation, now: Time) -> Mark {
+        Mark {
+            format: FORMAT,
+            store: location.store.clone(),
+            session: location.session.clone(),
+            repo: location.repo.as_path().into(),
+            root: location.root.as_path().into(),
+            path: location.path.as_path().into(),
+            made_at: now,
+            branch: None,
+            base: None,
+            host: None,
+        }
+    }
+
+    /// Returns the same mark with `host`.
+    pub(crate) fn on(self, host: Option<&Host>) -> Mark {
+        Mark { host: host.cloned(), ..self }
+    }
+
+    /// Returns the worktree location that it marks.
+    pub(crate) fn location(&self) -> WorktreeLocation {
+        WorktreeLocation {
             store: self.store.clone(),
             session: self.session.clone(),
             repo: self.repo.as_path().to_owned(),
@@ -67,29 +82,30 @@ impl Mark {
         }
     }
 
-    /// The yard that it lies in.
+    /// Returns the worktree root that contains the worktree.
     pub(crate) fn root(&self) -> &Path {
         self.root.as_path()
     }
 
-    /// Says why this is not the mark of `plot`. The repository may have moved since, so it does not count.
-    pub(crate) fn require(&self, plot: &Plot) -> Result<(), String> {
-        if self.store != plot.store {
+    /// Fails with the reason if this is not the mark of `location`. The repository is not compared: it may
+    /// have moved.
+    pub(crate) fn require(&self, location: &WorktreeLocation) -> Result<(), String> {
+        if self.store != location.store {
             return Err(format!("it has the mark of another store ({})", self.store));
         }
-        if self.session != plot.session {
+        if self.session != location.session {
             return Err(format!("it has the mark of session {}", self.session));
         }
-        if self.root() != plot.root {
-            return Err(format!("it was made in another yard ({})", self.root.display()));
+        if self.root() != location.root {
+            return Err(format!("it was made in another worktree root ({})", self.root.display()));
         }
-        if self.path.as_path() != plot.path {
-            return Err(format!("it was made at another place ({})", self.path.display()));
+        if self.path.as_path() != location.path {
+            return Err(format!("it was made at another path ({})", self.path.display()));
         }
         Ok(())
     }
 
-    /// Writes it, durably, into an admin entry that has none. The entry's name is the caller's to sync.
+    /// Writes the mark durably into an admin entry that has none. The caller must sync the entry's name.
     pub(crate) fn write_new(&self, admin: &Path) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
@@ -99,20 +115,19 @@ impl Mark {
     }
 }
 
-/// What an admin entry says of its owner.
+/// The result of reading the mark of an admin entry.
 pub(crate) enum Reading {
-    /// Nothing: it is not Sexton's.
+    /// There is no mark: the worktree is not Sexton's.
     None,
-    /// It is this one's.
-    Mark(Mark),
-    /// It is somebody's, but this cannot be read.
+    Mark(Box<Mark>),
+    /// There is a mark, but it cannot be read.
     Unreadable(String),
 }
 
 /// Reads the mark of an admin entry.
 pub(crate) fn load(admin: &Path) -> Result<Reading, WorktreeError> {
     let path = admin.join(FILE);
-    let bytes = match fs::read(&path) {
+    let bytes = match read_regular(&path, SMALL_FILE) {
         Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(Reading::None);
@@ -120,7 +135,7 @@ pub(crate) fn load(admin: &Path) -> Result<Reading, WorktreeError> {
         Err(error) => return Err(failed("reading", &path, error)),
     };
     Ok(match serde_json::from_slice::<Mark>(&bytes) {
-        Ok(mark) if mark.format == FORMAT => Reading::Mark(mark),
+        Ok(mark) if mark.format == FORMAT => Reading::Mark(Box::new(mark)),
         _ => Reading::Unreadable(unreadable(&bytes)),
     })
 }
@@ -130,7 +145,7 @@ struct Format {
     format: u32,
 }
 
-/// Why a mark cannot be read. One that a newer version wrote may look like anything but its format.
+/// Returns why a mark cannot be read. In a mark of a newer version, only the format field can be relied on.
 fn unreadable(bytes: &[u8]) -> String {
     match serde_json::from_slice(bytes) {
         Ok(Format { format }) if format > FORMAT => {
@@ -144,15 +159,17 @@ fn unreadable(bytes: &[u8]) -> String {
 mod tests {
     use std::os::unix::ffi::OsStringExt;
 
+    use std::fs;
+
     use super::*;
 
-    fn plot() -> Plot {
-        Plot {
+    fn location() -> WorktreeLocation {
+        WorktreeLocation {
             store: "0b5c".to_owned(),
             session: "s1".parse().unwrap(),
             repo: "/repo".into(),
-            root: "/yard".into(),
-            path: std::ffi::OsString::from_vec(b"/yard/\xff".to_vec()).into(),
+            root: "/worktrees".into(),
+            path: std::ffi::OsString::from_vec(b"/worktrees/\xff".to_vec()).into(),
         }
     }
 
@@ -161,47 +178,47 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_reads_back_with_a_path_that_is_not_utf8() {
+    fn mark_with_non_utf8_path_round_trips() {
         let dir = tempfile::tempdir().unwrap();
-        let mark = Mark::of_new(&plot(), now(), "sexton/s1", "abc");
+        let mark = Mark::of_new(&location(), now(), "sexton/s1", "abc");
         mark.write_new(dir.path()).unwrap();
         let Reading::Mark(read) = load(dir.path()).unwrap() else { panic!("no mark") };
-        assert_eq!(read, mark);
-        assert_eq!(read.plot(), plot());
-        assert_eq!(read.require(&plot()), Ok(()));
+        assert_eq!(*read, mark);
+        assert_eq!(read.location(), location());
+        assert_eq!(read.require(&location()), Ok(()));
     }
 
     #[test]
-    fn a_mark_is_never_written_over_another() {
+    fn existing_mark_is_never_overwritten() {
         let dir = tempfile::tempdir().unwrap();
-        let mark = Mark::of_claimed(&plot(), now());
+        let mark = Mark::of_claimed(&location(), now());
         mark.write_new(dir.path()).unwrap();
         assert_eq!(mark.write_new(dir.path()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 
     #[test]
-    fn the_mark_of_another_store_session_or_place_is_not_ours() {
-        let mark = Mark::of_claimed(&plot(), now());
+    fn mark_of_another_store_session_or_path_is_rejected() {
+        let mark = Mark::of_claimed(&location(), now());
         for (other, why) in [
-            (Plot { store: "other".into(), ..plot() }, "another store"),
-            (Plot { session: "s2".parse().unwrap(), ..plot() }, "session s1"),
-            (Plot { root: "/other".into(), ..plot() }, "another yard"),
-            (Plot { path: "/yard/other".into(), ..plot() }, "another place"),
+            (WorktreeLocation { store: "other".into(), ..location() }, "another store"),
+            (WorktreeLocation { session: "s2".parse().unwrap(), ..location() }, "session s1"),
+            (WorktreeLocation { root: "/other".into(), ..location() }, "another worktree root"),
+            (WorktreeLocation { path: "/worktrees/other".into(), ..location() }, "another path"),
         ] {
             assert!(mark.require(&other).unwrap_err().contains(why), "{other:?}");
         }
-        assert_eq!(mark.require(&Plot { repo: "/moved".into(), ..plot() }), Ok(()));
+        assert_eq!(mark.require(&WorktreeLocation { repo: "/moved".into(), ..location() }), Ok(()));
     }
 
     #[test]
-    fn a_damaged_mark_and_a_newer_one_are_nobodys() {
+    fn damaged_and_newer_marks_are_unreadable() {
         let dir = tempfile::tempdir().unwrap();
         for (text, why) in
             [("", "damaged"), ("{}", "damaged"), (r#"{"format": 2, "new": 1}"#, "newer version")]
         {
             fs::write(dir.path().join(FILE), text).unwrap();
-            let Reading::Unreadable(said) = load(dir.path()).unwrap() else { panic!("{text} was read") };
-            assert!(said.contains(why), "{said}");
+            let Reading::Unreadable(reason) = load(dir.path()).unwrap() else { panic!("{text} was read") };
+            assert!(reason.contains(why), "{reason}");
         }
     }
 }

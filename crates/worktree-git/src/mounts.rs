@@ -1,4 +1,4 @@
-//! Mount points inside a directory. Deleting across one would delete what is mounted: somebody else's files.
+//! Mount points inside a directory. Deleting across one would delete the mounted files.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,27 +9,27 @@ use sexton_core::WorktreeError;
 
 use crate::fault::failed;
 
-/// Where the kernel lists what this process sees mounted.
+/// The kernel's list of the mounts that this process sees.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// What is mounted now.
+/// The current mount points.
 pub(crate) struct Mounts {
     points: Vec<PathBuf>,
 }
 
 impl Mounts {
-    /// Asks the kernel.
+    /// Reads the current mount points.
     pub(crate) fn load() -> Result<Mounts, WorktreeError> {
         let failed = |error: io::Error| failed("reading", Path::new(MOUNTS), error);
         let points = parse(&std::fs::read(MOUNTS).map_err(failed)?);
-        // Every process has a root; a list without one is not the list.
+        // Every process has a root mount, so an empty list is invalid.
         if points.is_empty() {
             return Err(failed(io::ErrorKind::InvalidData.into()));
         }
         Ok(Mounts { points })
     }
 
-    /// A mount point that is `directory` or lies inside it.
+    /// Returns a mount point that is `directory` or is inside it.
     pub(crate) fn find_inside(&self, directory: &Path) -> Option<&Path> {
         if sexton_mutant::is("no_mount_check") {
             return None;
@@ -44,7 +44,7 @@ fn parse(list: &[u8]) -> Vec<PathBuf> {
     list.split(|byte| *byte == b'\n').filter_map(point).collect()
 }
 
-/// Undoes the kernel's escapes: space, tab, newline and backslash are written as three octal digits.
+/// Decodes the kernel's escapes: space, tab, newline and backslash are written as three octal digits.
 fn unescape(word: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -62,19 +62,19 @@ mod tests {
     use super::*;
 
     const LIST: &[u8] = b"22 1 8:1 / / rw - ext4 /dev/sda rw\n\
-        30 22 0:5 /x /yard/s1/a\\040b rw shared:1 - tmpfs none rw\n";
+        30 22 0:5 /x /worktrees/s1/a\\040b rw shared:1 - tmpfs none rw\n";
 
     #[test]
-    fn a_mount_inside_is_found_by_its_real_name() {
+    fn mount_inside_a_directory_is_found_by_its_unescaped_name() {
         let mounts = Mounts { points: parse(LIST) };
-        assert_eq!(mounts.find_inside(Path::new("/yard/s1")), Some(Path::new("/yard/s1/a b")));
-        assert_eq!(mounts.find_inside(Path::new("/yard/s1/a b")), Some(Path::new("/yard/s1/a b")));
-        assert_eq!(mounts.find_inside(Path::new("/yard/s")), None);
-        assert_eq!(mounts.find_inside(Path::new("/yard/s1/a")), None);
+        assert_eq!(mounts.find_inside(Path::new("/worktrees/s1")), Some(Path::new("/worktrees/s1/a b")));
+        assert_eq!(mounts.find_inside(Path::new("/worktrees/s1/a b")), Some(Path::new("/worktrees/s1/a b")));
+        assert_eq!(mounts.find_inside(Path::new("/worktrees/s")), None);
+        assert_eq!(mounts.find_inside(Path::new("/worktrees/s1/a")), None);
     }
 
     #[test]
-    fn this_machine_has_a_root() {
+    fn root_mount_is_listed() {
         assert!(Mounts::load().unwrap().find_inside(Path::new("/")).is_some());
     }
 }

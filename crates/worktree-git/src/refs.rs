@@ -1,8 +1,8 @@
-//! The files that hold branches, changed by git's own rules: whoever changes one has its `.lock` first.
+//! The files of branches, changed by git's own rules: a process must hold the `.lock` of a file to change it.
 //!
-//! A killed git leaves that lock behind, and then nobody can change the branch any more. Here the lock is a
-//! second name of a file in the session's workshop: one that a killed run left is known by that, and by
-//! nothing else, and is taken away.
+//! A killed git leaves that lock behind, and then the branch cannot be changed any more. Here the lock is a
+//! hard link to a file of the session in the staging directory. Only by that link is a lock recognized as
+//! left by a killed run of Sexton, and then deleted.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,30 +10,30 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sexton_durable::sync_all;
+use sexton_durable::{LARGE_FILE, read_regular, sync_all};
 
 use crate::entry;
 
-/// How long another git process may hold a lock.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look whether it still does: a lock of git's tells nobody when it goes.
+/// How long to wait for a lock that another git process holds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often to check whether it still does: git does not signal when a lock is released.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Where the refs of a repository are, and where locks are kept that a killed run can be known by.
+/// The refs of a repository, and the files that identify locks of a killed run.
 pub(crate) struct Refs<'a> {
     common: &'a Path,
-    /// Begins the names of this session's files in the workshop.
+    /// The prefix of this session's files in the staging directory.
     owner: &'a str,
 }
 
 impl<'a> Refs<'a> {
-    /// The refs of the repository at `common`, changed on behalf of the entry `owner`, which the caller alone
-    /// works on.
+    /// Returns the refs of the repository at `common`, changed on behalf of the entry `owner`. Only the
+    /// caller may work on that entry.
     pub(crate) fn new(common: &'a Path, owner: &'a str) -> Refs<'a> {
         Refs { common, owner }
     }
 
-    /// Takes away the locks that a killed run left on the ref `name`.
+    /// Deletes the locks that a killed run left on the ref `name`.
     pub(crate) fn recover(&self, name: &str) -> io::Result<()> {
         for (file, kept) in [(self.common.join(name), "ref"), (self.packed(), "packed")] {
             let kept = self.kept(kept);
@@ -46,14 +46,14 @@ impl<'a> Refs<'a> {
         Ok(())
     }
 
-    /// Locks the ref `name`, with the value that it may get.
+    /// Locks the ref `name`; `value` is what [`Lock::commit`] writes to it.
     pub(crate) fn lock(&self, name: &str, value: &str) -> io::Result<Lock> {
         Lock::take(self.common.join(name), self.kept("ref"), format!("{value}\n").as_bytes())
     }
 
-    /// Deletes the ref `name` that `lock` holds, wherever it is written, and its log.
+    /// Deletes the ref `name` that `lock` holds, loose and packed, and its log.
     pub(crate) fn delete(&self, name: &str, lock: Lock) -> io::Result<()> {
-        // The older value first: without the newer one it would be valid again.
+        // The packed value first: it is older, and would become valid again without the loose one.
         self.delete_packed(name)?;
         remove(&self.common.join(name))?;
         remove(&self.common.join("logs").join(name))?;
@@ -62,7 +62,7 @@ impl<'a> Refs<'a> {
         Ok(())
     }
 
-    /// Removes the folders above the ref `name` that hold nothing, as git does it.
+    /// Deletes the empty directories above the ref `name`, as git does.
     fn remove_empty_folders(&self, name: &str) {
         for place in [self.common.join(name), self.common.join("logs").join(name)] {
             let above = place.ancestors().skip(1).take_while(|folder| !folder.ends_with("refs/heads"));
@@ -79,7 +79,7 @@ impl<'a> Refs<'a> {
             return Ok(());
         }
         let lock = Lock::take(self.packed(), self.kept("packed"), b"")?;
-        // Read again: now nobody else changes it.
+        // Read again: now no other process changes it.
         match without(&load(&self.packed())?, name) {
             Some(rest) => lock.commit_with(&rest),
             None => Ok(()),
@@ -91,7 +91,7 @@ impl<'a> Refs<'a> {
     }
 
     fn kept(&self, what: &str) -> PathBuf {
-        entry::workshop(self.common).join(format!("{}.{what}", self.owner))
+        entry::staging(self.common).join(format!("{}.{what}", self.owner))
     }
 }
 
@@ -103,8 +103,8 @@ pub(crate) struct Lock {
 
 impl Lock {
     fn take(target: PathBuf, kept: PathBuf, content: &[u8]) -> io::Result<Lock> {
-        let workshop = kept.parent().unwrap_or(&kept);
-        entry::inside(workshop, || File::create(&kept)?.write_all(content))?;
+        let staging = kept.parent().unwrap_or(&kept);
+        entry::inside(staging, || File::create(&kept)?.write_all(content))?;
         let lock = Lock { target, kept };
         let begun = Instant::now();
         let folder = lock.target.parent().unwrap_or(&lock.target);
@@ -112,9 +112,9 @@ impl Lock {
             match entry::inside(folder, || fs::hard_link(&lock.kept, lock_of(&lock.target))) {
                 Ok(()) => return Ok(lock),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                Err(_) if begun.elapsed() > PATIENCE => {
+                Err(_) if begun.elapsed() > LOCK_TIMEOUT => {
                     return Err(io::Error::other(format!(
-                        "{} is locked by another git",
+                        "{} is locked by another git process",
                         lock.target.display()
                     )));
                 }
@@ -123,16 +123,16 @@ impl Lock {
         }
     }
 
-    /// Puts the content in place.
+    /// Replaces the target with the locked content.
     pub(crate) fn commit(self) -> io::Result<()> {
         fs::rename(lock_of(&self.target), &self.target)
     }
 
-    /// Puts other content in place than was locked with.
+    /// Replaces the target with `content`.
     fn commit_with(self, content: &[u8]) -> io::Result<()> {
         let mut file = File::options().write(true).truncate(true).open(&self.kept)?;
         file.write_all(content)?;
-        // Other branches are in it too.
+        // The file also contains other branches.
         sync_all(&file)?;
         self.commit()
     }
@@ -140,7 +140,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Where either cannot be removed, the next call finds them.
+        // If either cannot be deleted, the next call finds them.
         if is_same(&self.kept, &lock_of(&self.target)).unwrap_or(false) {
             let _ = remove(&lock_of(&self.target));
         }
@@ -148,11 +148,11 @@ impl Drop for Lock {
     }
 }
 
-/// `packed` without the ref `name`; `None` where that is not in it.
+/// Returns `packed` without the ref `name`; `None` if `name` is not in it.
 fn without(packed: &[u8], name: &str) -> Option<Vec<u8>> {
     let mut rest = Vec::with_capacity(packed.len());
     let mut found = false;
-    // What a tag leads to stands on a line of its own after it.
+    // The peeled target of a tag is on a separate line after it.
     let mut skipping = false;
     for line in packed.split_inclusive(|byte| *byte == b'\n') {
         let of_it = line
@@ -175,7 +175,7 @@ fn lock_of(target: &Path) -> PathBuf {
 }
 
 fn load(path: &Path) -> io::Result<Vec<u8>> {
-    match fs::read(path) {
+    match read_regular(path, LARGE_FILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         outcome => outcome,
     }
@@ -188,7 +188,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether two names are of one file.
+/// Returns whether two paths are the same file.
 fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
     match (fs::symlink_metadata(one), fs::symlink_metadata(other)) {
         (Ok(one), Ok(other)) => Ok((one.dev(), one.ino()) == (other.dev(), other.ino())),
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packed_ref_goes_with_its_peeled_line_and_no_other() {
+    fn packed_ref_is_removed_with_its_peeled_line_only() {
         let packed = b"# pack-refs with: peeled\n1 refs/heads/a\n2 refs/heads/ab\n3 refs/tags/a\n^4\n5 refs/tags/b\n^6\n";
         let gone = |name| without(packed, name).map(|rest| String::from_utf8(rest).unwrap());
         assert_eq!(
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_a_killed_run_left_is_taken_away_and_one_of_another_is_not() {
+    fn only_own_locks_of_a_killed_run_are_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let name = "refs/heads/x";
         let refs = Refs::new(dir.path(), "s1");

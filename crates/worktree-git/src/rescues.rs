@@ -1,4 +1,4 @@
-//! The rescues that a repository holds: listed, described, dropped.
+//! The rescues of a repository: lists, describes and deletes them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -16,7 +16,7 @@ use crate::rescue::manifest::Manifest;
 use crate::rescue::publish;
 use crate::tree;
 
-/// What a rescue's message ends with: the moment, finer than a commit's own time.
+/// The prefix of the last line of a rescue's message: the time, more precise than the commit's own.
 pub(crate) const MADE_AT: &str = "Made-At: ";
 
 /// A rescue, read from its commit.
@@ -24,26 +24,25 @@ pub(crate) const MADE_AT: &str = "Made-At: ";
 pub(crate) struct Stored {
     /// The commit.
     pub(crate) commit: Oid,
-    /// The worktree as it stood.
+    /// The worktree's content.
     pub(crate) tree: Oid,
-    /// HEAD, or a commit of nothing where there was none.
+    /// HEAD, or an empty placeholder commit if there was none.
     pub(crate) base: Oid,
-    /// The tree of that commit.
+    /// The tree of `base`.
     pub(crate) base_tree: Oid,
     /// The tree with index, state and manifest.
     pub(crate) state_tree: Oid,
-    /// What else the state commit keeps reachable.
+    /// The commits that the state commit keeps reachable.
     pub(crate) state_parents: Vec<Oid>,
-    /// The index file.
+    /// The blob of the index file.
     pub(crate) index: Option<Oid>,
-    /// The manifest.
     pub(crate) manifest: Manifest,
     /// When it was made.
     pub(crate) made_at: Time,
 }
 
 impl Stored {
-    /// Reads a rescue. An error says what is wrong with it.
+    /// Reads a rescue. The error is the reason why it cannot be read.
     pub(crate) fn load(repository: &Repository, oid: Oid) -> Result<Stored, String> {
         let in_git = |error: git2::Error| format!("rescue {oid} cannot be read: {}", error.message());
         let commit = repository.find_commit(oid).map_err(in_git)?;
@@ -52,7 +51,7 @@ impl Stored {
         let names = state.tree().map_err(in_git)?;
         let find = |name| names.get_name(name).map(|entry| entry.id());
         let blob =
-            find("manifest.json").ok_or_else(|| format!("{oid} has no manifest, so it is no rescue"))?;
+            find("manifest.json").ok_or_else(|| format!("{oid} has no manifest, so it is not a rescue"))?;
         let manifest = Manifest::parse(repository.find_blob(blob).map_err(in_git)?.content())
             .map_err(|why| format!("rescue {oid} cannot be read: {why}"))?;
         Ok(Stored {
@@ -68,7 +67,7 @@ impl Stored {
         })
     }
 
-    /// The rescue as the trait shows it.
+    /// Returns the rescue in the form of the trait.
     pub(crate) fn shown(&self) -> Rescue {
         Rescue {
             reference: publish::reference_of(&self.manifest.session),
@@ -78,7 +77,12 @@ impl Stored {
     }
 
     fn entry(&self) -> RescueEntry {
-        RescueEntry { session: self.manifest.session.clone(), rescue: self.shown(), created_at: self.made_at }
+        RescueEntry {
+            session: self.manifest.session.clone(),
+            rescue: self.shown(),
+            created_at: self.made_at,
+            host: self.manifest.host.clone(),
+        }
     }
 }
 
@@ -90,7 +94,7 @@ fn made_at(commit: &Commit<'_>) -> Time {
     })
 }
 
-/// Reads the rescue of a session.
+/// Reads the rescue of a session; fails if there is none.
 pub(crate) fn require(
     repository: &Repository,
     repo: &Path,
@@ -102,7 +106,7 @@ pub(crate) fn require(
     Stored::load(repository, commit).map_err(|why| failed("reading the rescues of", repo, why))
 }
 
-/// The rescues of a repository, newest first, and those that cannot be read.
+/// Returns the rescues of a repository, newest first, and those that cannot be read.
 pub(crate) fn list(repo: &Path) -> Result<RescueList, WorktreeError> {
     let repository = repository::open(repo)?;
     let in_git = |error: git2::Error| failed("reading the rescues of", repo, error);
@@ -126,7 +130,7 @@ pub(crate) fn list(repo: &Path) -> Result<RescueList, WorktreeError> {
     Ok(list)
 }
 
-/// One rescue, with every path in it.
+/// Returns one rescue with every path in it.
 pub(crate) fn describe(repo: &Path, session: &SessionId) -> Result<RescueDetails, WorktreeError> {
     let repository = repository::open(repo)?;
     let stored = require(&repository, repo, session)?;
@@ -161,7 +165,7 @@ pub(crate) fn describe(repo: &Path, session: &SessionId) -> Result<RescueDetails
     })
 }
 
-/// Forgets a rescue where it still is `commit`. Says whether there was one.
+/// Deletes a rescue if it still is `commit`. Returns whether it was deleted.
 pub(crate) fn drop_rescue(repo: &Path, session: &SessionId, commit: &str) -> Result<bool, WorktreeError> {
     let repository = repository::open(repo)?;
     let _lock = publish::lock(repository.commondir())?;

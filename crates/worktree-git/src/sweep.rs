@@ -1,64 +1,132 @@
-//! Emptying the trash: what is nobody's any more is deleted, unless somebody is in it or something is
+//! Empties the trash: deletes entries that no session owns, unless a process is inside or something is
 //! mounted there.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use sexton_core::worktree::{Leftover, Spare, Swept};
 use sexton_core::{ProcessProbe, WorktreeError};
 
+use crate::clear;
 use crate::delete;
 use crate::entry;
+use crate::fault::with_sources;
 use crate::mounts::Mounts;
-use crate::site;
-use crate::yard::{self, Lies, Trash, Yard};
+use crate::own_worktree;
+use crate::worktree_root::{self, Lookup, Trash, WorktreeRoot};
 
-/// Empties the trash of the yard at `root`, and says how many worktrees were in it.
-pub(crate) async fn sweep(root: &Path, probe: &dyn ProcessProbe) -> Result<usize, WorktreeError> {
-    let Some(yard) = Yard::find(root)? else { return Ok(0) };
-    let Some(trash) = yard.find_trash()? else { return Ok(0) };
-    let mut names = Vec::new();
+/// Deletes the entries in the trash of the worktree root at `root`, except those of sessions that `spare`
+/// reports as another host's.
+pub(crate) async fn sweep(
+    root: &Path,
+    probe: &dyn ProcessProbe,
+    spare: &Spare<'_>,
+) -> Result<Swept, WorktreeError> {
+    let nothing = Swept::default();
+    let Some(worktree_root) = WorktreeRoot::find(root)? else { return Ok(nothing) };
+    let Some(trash) = worktree_root.find_trash()? else { return Ok(nothing) };
+    let mut sweeping = Sweeping { trash: &trash, names: Vec::new(), left: BTreeMap::new() };
     for name in trash.names()? {
-        if is_over(&yard, &trash, &name)? {
-            names.push(name);
+        if worktree_root::find_owner(&name).is_some_and(|session| spare(&session)) {
+            continue;
+        }
+        match is_unowned(&worktree_root, &trash, &name) {
+            Ok(true) => sweeping.names.push(name),
+            Ok(false) => {}
+            Err(error) => sweeping.keep(name, with_sources(&error)),
         }
     }
-    if names.is_empty() {
-        return Ok(0);
+    if !sweeping.names.is_empty() {
+        sweeping.keep_mounted()?;
+        sweeping.keep_occupied(probe).await;
+        Ok(sweeping.delete())
+    } else {
+        Ok(Swept { deleted: 0, left: sweeping.leftovers() })
     }
-    let mounts = Mounts::load()?;
-    names.retain(|name| mounts.find_inside(&trash.path().join(name)).is_none());
-    let names = leave_occupied(names, &trash, probe).await;
-    delete::delete(trash.dir(), trash.path(), &names)
 }
 
-/// Whether what lies under `name` is nobody's: neither being built nor on its way out.
-fn is_over(yard: &Yard, trash: &Trash, name: &OsString) -> Result<bool, WorktreeError> {
-    if yard::is_unsaved(name) {
+/// The entries to delete, and those to keep.
+struct Sweeping<'a> {
+    trash: &'a Trash,
+    names: Vec<OsString>,
+    /// Why an entry is kept, by its name.
+    left: BTreeMap<OsString, String>,
+}
+
+impl Sweeping<'_> {
+    fn keep(&mut self, name: OsString, why: String) {
+        self.left.insert(name, why);
+    }
+
+    /// Keeps the entries that contain a mount point.
+    fn keep_mounted(&mut self) -> Result<(), WorktreeError> {
+        let mounts = Mounts::load()?;
+        for name in std::mem::take(&mut self.names) {
+            match mounts.find_inside(&self.trash.path().join(&name)) {
+                None => self.names.push(name),
+                Some(mount) => {
+                    let (path, mount) = (self.trash.path().join(&name), mount.display());
+                    let why = format!("cannot delete {}: something is mounted at {mount}", path.display());
+                    self.keep(name, why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the entries that a process is in, or may be in.
+    async fn keep_occupied(&mut self, probe: &dyn ProcessProbe) {
+        // Usually no process is in any of them, and one query is enough.
+        if probe.occupants(self.trash.path()).await.is_ok_and(|occupants| occupants.is_empty()) {
+            return;
+        }
+        for name in std::mem::take(&mut self.names) {
+            let path = self.trash.path().join(&name);
+            match clear::find_occupants(probe, &path).await {
+                None => self.names.push(name),
+                Some(why) => self.keep(name, format!("cannot delete {}: {why}", path.display())),
+            }
+        }
+    }
+
+    fn delete(mut self) -> Swept {
+        let deleted = delete::delete(self.trash.dir(), self.trash.path(), &self.names);
+        for (name, undeleted) in deleted.left {
+            self.keep(name, undeleted.to_string());
+        }
+        Swept { deleted: deleted.gone, left: self.leftovers() }
+    }
+
+    fn leftovers(self) -> Vec<Leftover> {
+        if sexton_mutant::is("removal_always_done") {
+            return Vec::new();
+        }
+        let leftover = |(name, why): (OsString, String)| Leftover {
+            session: worktree_root::find_owner(&name),
+            path: self.trash.path().join(&name),
+            why,
+        };
+        self.left.into_iter().map(leftover).collect()
+    }
+}
+
+/// Returns whether the entry `name` belongs to no session: it is neither being built nor being removed.
+fn is_unowned(worktree_root: &WorktreeRoot, trash: &Trash, name: &OsString) -> Result<bool, WorktreeError> {
+    if worktree_root::is_unsaved(name) {
         return Ok(false);
     }
-    let Some(session) = yard::find_owner(name) else { return Ok(true) };
-    // Whoever works on the session may have made it just now and not yet said whose it is.
-    let _lock = yard.lock(&session)?;
-    let Lies::Directory(dir) = trash.look(name)? else { return Ok(true) };
+    let Some(session) = worktree_root::find_owner(name) else { return Ok(true) };
+    // A process that works on the session may have just created the entry and not yet written its `.git`
+    // file.
+    let _lock = worktree_root.lock(&session)?;
+    let Lookup::Directory(dir) = trash.lookup(name)? else { return Ok(true) };
     let path = trash.path().join(name);
-    let Some(admin) = site::find_named_entry(dir.as_fd(), yard.root(), &path)? else { return Ok(true) };
-    // While it is registered, a removal that was cut off can still be undone, or must be finished.
+    let Some(admin) = own_worktree::find_named_entry(dir.as_fd(), worktree_root.root(), &path)? else {
+        return Ok(true);
+    };
+    // While it is registered, an interrupted removal can still be undone or has to be finished.
     let registered = entry::load_worktree(&admin)?;
-    Ok(registered.is_none_or(|worktree| worktree.parent() != Some(yard.root())))
-}
-
-/// Without those that somebody is in, or may be in.
-async fn leave_occupied(names: Vec<OsString>, trash: &Trash, probe: &dyn ProcessProbe) -> Vec<OsString> {
-    // Mostly nobody is in any of them, and to look once is enough.
-    if probe.occupants(trash.path()).await.is_ok_and(|occupants| occupants.is_empty()) {
-        return names;
-    }
-    let mut empty = Vec::new();
-    for name in names {
-        if probe.occupants(&trash.path().join(&name)).await.is_ok_and(|occupants| occupants.is_empty()) {
-            empty.push(name);
-        }
-    }
-    empty
+    Ok(registered.is_none_or(|worktree| worktree.parent() != Some(worktree_root.root())))
 }

@@ -1,4 +1,4 @@
-//! Tree objects: read, changed and written as bytes. Names need not be UTF-8.
+//! Tree objects, read and written as bytes. Names need not be UTF-8.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ pub(crate) const EXECUTABLE: u32 = 0o100_755;
 /// Any other file's mode in a tree.
 pub(crate) const FILE: u32 = 0o100_644;
 
-/// What a name in a tree stands for.
+/// An entry of a tree, without its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) mode: u32,
     pub(crate) oid: Oid,
 }
 
-/// A tree's names, each with what it stands for.
+/// The entries of a tree by name.
 pub(crate) type Names = BTreeMap<Vec<u8>, Item>;
 
 /// Reads one tree.
@@ -46,7 +46,7 @@ fn parse(mut bytes: &[u8]) -> Option<Names> {
     Some(names)
 }
 
-/// Old repositories have files of mode 664, which mean the same.
+/// Normalizes a mode. Old repositories have files of mode 664, which has the same meaning as 644.
 fn usual(mode: u32) -> u32 {
     match mode {
         mode if mode & 0o170_000 != 0o100_000 => mode,
@@ -55,7 +55,7 @@ fn usual(mode: u32) -> u32 {
     }
 }
 
-/// The bytes of a tree, in git's order: a directory sorts as if its name ended in a slash.
+/// Returns the bytes of a tree in git's order: a directory sorts as if its name ended in a slash.
 pub(crate) fn encode(names: &Names) -> Vec<u8> {
     let mut sorted: Vec<(Vec<u8>, &[u8], Item)> = names
         .iter()
@@ -98,15 +98,15 @@ pub(crate) fn for_each_leaf(
     Ok(())
 }
 
-/// A tree's names; none where there is no tree.
+/// Returns a tree's entries; none if there is no tree.
 pub(crate) fn load_maybe(odb: &Odb<'_>, oid: Option<Oid>) -> Result<Names, git2::Error> {
     oid.map_or_else(|| Ok(Names::new()), |oid| load(odb, oid))
 }
 
-/// A path that two trees do not have in common: on the left, on the right.
+/// A path that differs between two trees, with its entry on the left and on the right.
 pub(crate) type Difference = (Vec<u8>, Option<Item>, Option<Item>);
 
-/// Every path that differs between two trees, sorted. Subtrees that are the same are not read.
+/// Returns every path that differs between two trees, sorted. Equal subtrees are not read.
 pub(crate) fn differences(
     odb: &Odb<'_>,
     left: Option<Oid>,
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_sorts_as_if_its_name_ended_in_a_slash() {
+    fn directory_sorts_as_if_its_name_ended_in_a_slash() {
         let item = |mode| Item { mode, oid: Oid::ZERO_SHA1 };
         let names = Names::from([
             (b"a".to_vec(), item(DIRECTORY)),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_is_cut_off_is_not_read() {
+    fn truncated_tree_is_rejected() {
         assert!(parse(b"100644 name\0short").is_none());
     }
 }

@@ -1,7 +1,7 @@
-//! Rescued, removed, and restored: whatever files were in a worktree come back byte for byte. Every case also
-//! goes through a `git gc --prune=now` in between, and git finds nothing wrong with the repository.
+//! Rescue, removal and restore: the files of a worktree come back byte for byte. Every case also runs `git gc
+//! --prune=now` in between and checks the repository with `git fsck`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
 mod support;
 mod trial;
@@ -11,11 +11,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use support::{Ground, write};
+use support::{TestEnv, write};
 use trial::Trial;
 
 #[test]
-fn i4_modified() {
+fn i4_modified_file_round_trips() {
     let trial = Trial::new();
     trial.write("README.md", "changed\n");
     let restored = trial.round_trip();
@@ -23,7 +23,7 @@ fn i4_modified() {
 }
 
 #[test]
-fn i4_staged() {
+fn i4_staged_change_round_trips() {
     let trial = Trial::new();
     trial.write("README.md", "changed\n");
     trial.write("new", "new\n");
@@ -32,7 +32,7 @@ fn i4_staged() {
 }
 
 #[test]
-fn i4_staged_and_modified_again() {
+fn i4_file_staged_and_modified_again_round_trips() {
     let trial = Trial::new();
     trial.write("README.md", "staged\n");
     trial.write("new", "staged\n");
@@ -43,7 +43,7 @@ fn i4_staged_and_modified_again() {
 }
 
 #[test]
-fn i4_staged_and_put_back_on_disk() {
+fn i4_file_staged_and_reverted_on_disk_round_trips() {
     let trial = Trial::new();
     trial.write("README.md", "staged\n");
     trial.git(&["add", "--all"]);
@@ -52,7 +52,7 @@ fn i4_staged_and_put_back_on_disk() {
 }
 
 #[test]
-fn i4_staged_and_deleted_on_disk() {
+fn i4_file_staged_and_deleted_on_disk_round_trips() {
     let trial = Trial::new();
     trial.write("README.md", "staged\n");
     trial.write("new", "staged\n");
@@ -63,7 +63,7 @@ fn i4_staged_and_deleted_on_disk() {
 }
 
 #[test]
-fn i4_untracked() {
+fn i4_untracked_file_round_trips() {
     let trial = Trial::new();
     trial.write("new", "");
     trial.write("some/where/deep/new", "content");
@@ -72,7 +72,7 @@ fn i4_untracked() {
 }
 
 #[test]
-fn i4_ignored_beside_tracked_files() {
+fn i4_ignored_file_beside_tracked_ones_round_trips() {
     let trial = Trial::new();
     trial.write(".gitignore", ".env\n*.log\n");
     trial.git(&["add", ".gitignore"]);
@@ -83,7 +83,7 @@ fn i4_ignored_beside_tracked_files() {
 }
 
 #[test]
-fn i4_deleted() {
+fn i4_deleted_file_round_trips() {
     let trial = Trial::new();
     fs::remove_file(trial.path("README.md")).unwrap();
     fs::remove_dir_all(trial.path("src/deep")).unwrap();
@@ -93,7 +93,7 @@ fn i4_deleted() {
 }
 
 #[test]
-fn i4_removed_from_the_index_and_still_on_disk() {
+fn i4_file_removed_from_the_index_but_on_disk_round_trips() {
     let trial = Trial::new();
     trial.write(".gitignore", "src/\n");
     trial.git(&["rm", "--quiet", "--cached", "README.md", "src/main.rs"]);
@@ -102,7 +102,7 @@ fn i4_removed_from_the_index_and_still_on_disk() {
 }
 
 #[test]
-fn i4_renamed() {
+fn i4_renamed_file_round_trips() {
     let trial = Trial::new();
     trial.git(&["mv", "README.md", "renamed.md"]);
     fs::rename(trial.path("src/main.rs"), trial.path("moved.rs")).unwrap();
@@ -110,7 +110,7 @@ fn i4_renamed() {
 }
 
 #[test]
-fn i4_a_file_becomes_a_directory_and_a_directory_a_file() {
+fn i4_file_replaced_by_directory_and_vice_versa_round_trips() {
     let trial = Trial::new();
     fs::remove_file(trial.path("README.md")).unwrap();
     trial.write("README.md/inside", "x");
@@ -122,14 +122,14 @@ fn i4_a_file_becomes_a_directory_and_a_directory_a_file() {
 }
 
 #[test]
-fn i5_a_restore_writes_through_no_symlink_of_head() {
-    let ground = Ground::new();
-    let outside = ground.top().join("outside");
+fn i5_restore_does_not_write_through_a_symlink_of_head() {
+    let env = TestEnv::new();
+    let outside = env.top().join("outside");
     write(&outside.join("deep/er/file.txt"), "not ours\n");
-    symlink("src", ground.repo.join("inside")).unwrap();
-    symlink(&outside, ground.repo.join("out")).unwrap();
-    ground.commit("links");
-    let trial = Trial::on(ground);
+    symlink("src", env.repo.join("inside")).unwrap();
+    symlink(&outside, env.repo.join("out")).unwrap();
+    env.commit("links");
+    let trial = Trial::on(env);
     for link in ["inside", "out"] {
         fs::remove_file(trial.path(link)).unwrap();
         trial.write(&format!("{link}/deep/er/file.txt"), "a directory now\n");
@@ -139,7 +139,7 @@ fn i5_a_restore_writes_through_no_symlink_of_head() {
 }
 
 #[test]
-fn i4_executable() {
+fn i4_executable_bit_round_trips() {
     let trial = Trial::new();
     let set = |path: &str, mode| {
         fs::set_permissions(trial.path(path), fs::Permissions::from_mode(mode)).unwrap();
@@ -151,7 +151,7 @@ fn i4_executable() {
 }
 
 #[test]
-fn i4_permission_bits_that_git_does_not_know() {
+fn i4_permission_bits_that_git_does_not_store_round_trip() {
     let trial = Trial::new();
     trial.write("secret/key", "key\n");
     for (path, mode) in [("README.md", 0o600), ("secret/key", 0o400), ("secret", 0o700), ("src", 0o750)] {
@@ -161,14 +161,14 @@ fn i4_permission_bits_that_git_does_not_know() {
 }
 
 #[test]
-fn i4_permission_bits_alone() {
+fn i4_change_of_permission_bits_only_round_trips() {
     let trial = Trial::new();
     fs::set_permissions(trial.path("README.md"), fs::Permissions::from_mode(0o600)).unwrap();
     trial.round_trip();
 }
 
 #[test]
-fn i4_symlinks() {
+fn i4_symlinks_round_trip() {
     let trial = Trial::new();
     fs::remove_file(trial.path("link")).unwrap();
     symlink("src/main.rs", trial.path("link")).unwrap();
@@ -180,7 +180,7 @@ fn i4_symlinks() {
 }
 
 #[test]
-fn i4_an_empty_directory_with_a_tracked_sibling() {
+fn i4_empty_directories_round_trip() {
     let trial = Trial::new();
     fs::create_dir_all(trial.path("src/empty")).unwrap();
     fs::create_dir_all(trial.path("all/the/way/empty")).unwrap();
@@ -188,25 +188,25 @@ fn i4_an_empty_directory_with_a_tracked_sibling() {
 }
 
 #[test]
-fn i4_names_that_are_not_utf8() {
+fn i4_non_utf8_names_round_trip() {
     let trial = Trial::new();
     let name = OsStr::from_bytes(b"na\xffme \n\"\t");
-    fs::write(trial.plot.path.join(name), "x").unwrap();
-    fs::create_dir(trial.plot.path.join(OsStr::from_bytes(b"d\xfe"))).unwrap();
-    fs::write(trial.plot.path.join(OsStr::from_bytes(b"d\xfe/\xfd")), "y").unwrap();
+    fs::write(trial.location.path.join(name), "x").unwrap();
+    fs::create_dir(trial.location.path.join(OsStr::from_bytes(b"d\xfe"))).unwrap();
+    fs::write(trial.location.path.join(OsStr::from_bytes(b"d\xfe/\xfd")), "y").unwrap();
     trial.git(&["add", "--all"]);
-    fs::write(trial.plot.path.join(name), "and modified").unwrap();
+    fs::write(trial.location.path.join(name), "and modified").unwrap();
     trial.round_trip();
 }
 
 #[test]
-fn i4_line_ends_stay_as_they_are_on_disk() {
-    let ground = Ground::new();
-    ground.write(".gitattributes", "* text=auto\n*.bat text eol=crlf\n");
-    ground.write("run.bat", "one\r\ntwo\r\n");
-    ground.write("plain.txt", "one\ntwo\n");
-    ground.commit("attributes");
-    let trial = Trial::on(ground);
+fn i4_line_ends_on_disk_round_trip() {
+    let env = TestEnv::new();
+    env.write(".gitattributes", "* text=auto\n*.bat text eol=crlf\n");
+    env.write("run.bat", "one\r\ntwo\r\n");
+    env.write("plain.txt", "one\ntwo\n");
+    env.commit("attributes");
+    let trial = Trial::on(env);
     assert_eq!(fs::read(trial.path("run.bat")).unwrap(), b"one\r\ntwo\r\n");
     trial.write("run.bat", "one\nno return\r\n");
     trial.write("plain.txt", "with\r\nreturns\r\n");
@@ -217,29 +217,29 @@ fn i4_line_ends_stay_as_they_are_on_disk() {
 }
 
 #[test]
-fn i4_bytes_that_git_takes_for_heads_come_back_as_they_were() {
-    let ground = Ground::new();
-    ground.write(".gitattributes", "*.bat text eol=crlf\n");
-    ground.write("run.bat", "one\r\ntwo\r\n");
-    ground.commit("attributes");
-    let trial = Trial::on(ground);
-    // HEAD's own bytes: a checkout would write others.
+fn i4_bytes_that_git_considers_unchanged_round_trip() {
+    let env = TestEnv::new();
+    env.write(".gitattributes", "*.bat text eol=crlf\n");
+    env.write("run.bat", "one\r\ntwo\r\n");
+    env.commit("attributes");
+    let trial = Trial::on(env);
+    // These are HEAD's stored bytes, but a checkout would write others.
     trial.write("run.bat", "one\ntwo\n");
     trial.write("README.md", "changed\n");
     trial.round_trip();
 }
 
 #[test]
-fn i4_everything_at_once() {
-    let ground = Ground::new();
+fn i4_combination_of_all_changes_round_trips() {
+    let env = TestEnv::new();
     for folder in 0..30 {
         for file in 0..20 {
-            ground.write(&format!("f{folder}/g{}/{file}", file % 3), format!("{folder} {file}\n"));
+            env.write(&format!("f{folder}/g{}/{file}", file % 3), format!("{folder} {file}\n"));
         }
     }
-    ground.write(".gitignore", "*.o\nbuild/\n");
-    ground.commit("many");
-    let trial = Trial::on(ground);
+    env.write(".gitignore", "*.o\nbuild/\n");
+    env.commit("many");
+    let trial = Trial::on(env);
     for folder in (0..30).step_by(2) {
         trial.write(&format!("f{folder}/g0/0"), "modified\n");
         trial.write(&format!("f{folder}/g1/1"), "staged\n");

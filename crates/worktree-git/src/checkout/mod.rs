@@ -1,10 +1,10 @@
-//! Filling a new worktree: the files of a commit, and the index that says they are clean.
+//! Fills a new worktree: the files of a commit, and an index that marks them as clean.
 //!
-//! Where nothing would change the bytes on their way out, several threads write them as they are. Where
-//! something would (a filter, line ends, a sparse checkout), git itself does it: its result is the definition.
+//! If no conversion applies, several threads write the files as they are stored. Otherwise (a filter, line
+//! ends, a sparse checkout) git itself does it, because only git's result is correct by definition.
 //!
-//! Architecture invariant: it writes only below the directory that it is given, which is new and empty, and
-//! through no name that it did not make itself.
+//! Architecture invariant: it writes only below the given directory, which is new and empty, and only through
+//! names that it created itself.
 
 mod conversion;
 mod index_file;
@@ -29,7 +29,7 @@ pub use packs::fuzzing;
 pub(crate) struct Blank<'a> {
     /// Its directory, held open.
     pub(crate) dir: BorrowedFd<'a>,
-    /// Where that is now.
+    /// Its current path.
     pub(crate) path: &'a Path,
     /// Its admin entry, where the index goes.
     pub(crate) admin: &'a Path,
@@ -44,7 +44,7 @@ pub(crate) fn fill(blank: &Blank<'_>, repo: &Repository, commit: &Commit<'_>) ->
         return program::check_out(blank);
     }
     let plan = plan::plan(repo, &commit.tree().map_err(unreadable)?).map_err(unreadable)?;
-    if conversion::is_asked_for(repo, &plan).map_err(unreadable)? {
+    if conversion::is_required_by_tree(repo, &plan).map_err(unreadable)? {
         return program::check_out(blank);
     }
     let stats = write::write(&plan, blank).map_err(|error| failed("checking out into", blank.path, error))?;

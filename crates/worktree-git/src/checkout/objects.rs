@@ -1,5 +1,5 @@
-//! Reading blobs, many of them: out of a pack, as nearly all are; out of a file of its own; and every other
-//! one (in another repository's store, or stored in a way that is not read here) by libgit2.
+//! Reads many blobs: from a pack, where nearly all are; from a loose object file; and all others (in another
+//! repository's store, or in an unsupported format) with libgit2.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,6 +10,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use git2::{Blob, Oid, Repository};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use sexton_durable::LARGE_FILE;
 
 use super::packs::{PackReader, Packs};
 
@@ -21,11 +22,15 @@ pub(super) struct Objects<'a> {
     inflate: Decompress,
     stored: Vec<u8>,
     plain: Vec<u8>,
-    /// Opened when it is first needed. Each thread has its own: a shared one would make them wait for each other.
+    /// Opened when it is first needed. Each thread has its own: threads would wait for each other at a shared
+    /// one.
     others: Option<Repository>,
 }
 
-/// What a blob holds.
+/// NONBLOCK: an agent may have put a FIFO there.
+const OPEN_FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// The content of a blob.
 pub(super) enum Content<'a> {
     Ours(&'a [u8]),
     Other(Blob<'a>),
@@ -72,14 +77,18 @@ impl<'a> Objects<'a> {
         others.find_blob(oid).map(Content::Other).map_err(io::Error::other)
     }
 
-    /// Reads the file of a loose object; says whether there is one.
+    /// Reads the file of a loose object; returns whether it exists.
     fn load_loose(&mut self, oid: Oid) -> io::Result<bool> {
         let hex = oid.to_string();
         let path = format!("{}/{}", &hex[..2], &hex[2..]);
-        match rustix::fs::openat(&self.loose, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        match rustix::fs::openat(&self.loose, path, OPEN_FILE, Mode::empty()) {
             Ok(file) => {
+                let file = File::from(file);
+                if !file.metadata()?.is_file() {
+                    return Err(damaged());
+                }
                 self.stored.clear();
-                File::from(file).read_to_end(&mut self.stored)?;
+                file.take(LARGE_FILE).read_to_end(&mut self.stored)?;
                 Ok(true)
             }
             Err(Errno::NOENT) => Ok(false),
@@ -87,7 +96,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// zlib's checksum, at the end, tells a damaged one.
+    /// Decompresses the stored bytes. zlib's checksum at the end detects damage.
     fn inflate_all(&mut self) -> io::Result<()> {
         self.inflate.reset(true);
         self.plain.clear();
@@ -108,7 +117,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// The content of a loose blob: what follows its kind and size.
+/// Returns the content of a loose blob: what follows its kind and size.
 fn find_blob(plain: &[u8]) -> Option<&[u8]> {
     let end = plain.iter().position(|byte| *byte == 0)?;
     let size = str::from_utf8(plain.get(..end)?.strip_prefix(b"blob ")?).ok()?;
@@ -126,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// The blob of `content` as it is read back, where its file is `change`d first.
+    /// Returns the blob of `content` as it is read back after `change` was applied to its file.
     fn read_back(content: &[u8], change: impl Fn(&mut Vec<u8>)) -> io::Result<Vec<u8>> {
         let dir = tempfile::tempdir()?;
         let repo = git2::Repository::init_bare(dir.path()).unwrap();
@@ -142,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loose_blob_of_any_size_is_read_whole() {
+    fn loose_blob_of_any_size_is_read_completely() {
         for size in [0, 1, 5000, 1 << 20] {
             let noise: Vec<u8> =
                 (0..size).map(|n: u32| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
@@ -153,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_blob_is_an_error() {
+    fn damaged_blob_is_an_error() {
         let content = b"some text\n".repeat(100);
         let length = 30;
         for at in 0..length {

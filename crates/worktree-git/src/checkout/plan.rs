@@ -1,19 +1,19 @@
-//! What a checkout will write, in the order of the index: data, made from trees alone.
+//! What a checkout will write, in the order of the index: plain data, computed from trees only.
 
 use git2::{ErrorClass, ErrorCode, Oid, Repository, Tree};
 
-/// What becomes of one entry of a tree.
+/// The kind of one entry of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
     Executable,
     Symlink,
-    /// A submodule: an empty directory, until somebody fills it.
+    /// A submodule: an empty directory until it is checked out.
     Gitlink,
 }
 
 impl Kind {
-    /// As trees and the index write it.
+    /// Returns the mode as trees and the index store it.
     pub(super) fn mode(self) -> u32 {
         match self {
             Kind::File => 0o100_644,
@@ -34,20 +34,20 @@ impl Kind {
     }
 }
 
-/// One entry of the index to be.
+/// One entry of the new index.
 pub(super) struct Item {
-    /// Its path, from the top.
+    /// Its path from the top.
     pub(super) path: Vec<u8>,
-    /// Where its name begins in the path.
+    /// The offset of its name in the path.
     pub(super) name_at: usize,
-    /// Which directory it is in.
+    /// The index of its directory in [`Plan::folders`].
     pub(super) folder: usize,
     pub(super) oid: Oid,
     pub(super) kind: Kind,
 }
 
 impl Item {
-    /// Its name in its directory.
+    /// Returns its name in its directory.
     pub(super) fn name(&self) -> &[u8] {
         &self.path[self.name_at..]
     }
@@ -55,15 +55,15 @@ impl Item {
 
 /// One directory.
 pub(super) struct Folder {
-    /// Its path, from the top, which itself is empty.
+    /// Its path from the top; empty for the top itself.
     pub(super) path: Vec<u8>,
-    /// Where its name begins in the path.
+    /// The offset of its name in the path.
     pub(super) name_at: usize,
     /// Its tree.
     pub(super) oid: Oid,
-    /// How many items are in it and below.
+    /// The number of items in it and below.
     pub(super) items: usize,
-    /// How many directories are directly in it.
+    /// The number of directories directly in it.
     pub(super) folders: usize,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Folder {
 pub(super) struct Plan {
     /// In the order of the index.
     pub(super) items: Vec<Item>,
-    /// Each before those in it; the first is the top.
+    /// Each directory before those in it; the first is the top.
     pub(super) folders: Vec<Folder>,
 }
 
@@ -116,10 +116,11 @@ impl Plan {
     }
 }
 
-/// A name that could leave its directory, or pass for git's own, is in no tree that git would check out.
+/// Fails for a name that could leave its directory or be confused with `.git`. git checks out no tree that
+/// contains such a name.
 fn require_plain(name: &[u8]) -> Result<(), git2::Error> {
     let special = matches!(name, b"" | b"." | b"..") || name.eq_ignore_ascii_case(b".git");
-    if special || name.contains(&b'/') { Err(refusal(name, "is no name for a file")) } else { Ok(()) }
+    if special || name.contains(&b'/') { Err(refusal(name, "is not a valid file name")) } else { Ok(()) }
 }
 
 fn refusal(path: &[u8], why: &str) -> git2::Error {

@@ -1,7 +1,7 @@
-//! The checkout that git itself makes, where a conversion or a sparse checkout is asked for, and the large
-//! files that git hands over piece by piece.
+//! Runs git for a checkout with a conversion or sparse patterns, and for large blobs, which git writes in
+//! pieces.
 //!
-//! The only place of this crate that runs a program, and the filters that the user configured with it.
+//! The only part of this crate that runs a program, and with it the filters that the user configured.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -14,8 +14,8 @@ use sexton_core::WorktreeError;
 use super::Blank;
 use crate::fault::failed;
 
-/// What git calls its local variables (`git rev-parse --local-env-vars`).
-const ABOUT_ONE_REPOSITORY: [&str; 16] = [
+/// git's local environment variables (`git rev-parse --local-env-vars`).
+const LOCAL_VARIABLES: [&str; 16] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_CONFIG",
@@ -34,38 +34,39 @@ const ABOUT_ONE_REPOSITORY: [&str; 16] = [
     "GIT_WORK_TREE",
 ];
 
-/// Whether the entry has patterns that say what not to check out.
+/// Returns whether the entry has sparse checkout patterns.
 pub(super) fn has_sparse_patterns(admin: &Path) -> bool {
     admin.join("info/sparse-checkout").exists()
 }
 
-/// Lets git fill the worktree. It runs no hook: this is how git itself fills a new one.
+/// Runs git to fill the worktree. It runs no hook: git itself fills a new worktree this way.
 pub(super) fn check_out(blank: &Blank<'_>) -> Result<(), WorktreeError> {
     let mut git = git();
     git.current_dir(blank.path).arg("--git-dir").arg(blank.admin).arg("--work-tree").arg(blank.path);
     git.args(["-c", "core.hooksPath=/dev/null", "reset", "--hard", "--quiet", "--no-recurse-submodules"]);
-    let (status, said) = hear(&mut git).map_err(|error| failed("running git to fill", blank.path, error))?;
+    let (status, errors) = run(&mut git).map_err(|error| failed("running git to fill", blank.path, error))?;
     if status.success() {
         return Ok(());
     }
-    Err(failed("running git to fill", blank.path, format!("git failed ({status}): {}", said.trim())))
+    Err(failed("running git to fill", blank.path, format!("git failed ({status}): {}", errors.trim())))
 }
 
-/// Runs it, and hears what it complains of. A pipe that cannot be read is an error; `Command::output` panics.
-fn hear(git: &mut Command) -> io::Result<(ExitStatus, String)> {
+/// Runs git and returns its error output. A pipe that cannot be read is an error; `Command::output` would
+/// panic.
+fn run(git: &mut Command) -> io::Result<(ExitStatus, String)> {
     let mut child = git.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-    let mut said = Vec::new();
-    let heard = child.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut said));
+    let mut errors = Vec::new();
+    let read = child.stderr.take().map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut errors));
     let status = child.wait()?;
-    heard?;
-    Ok((status, String::from_utf8_lossy(&said).into_owned()))
+    read?;
+    Ok((status, String::from_utf8_lossy(&errors).into_owned()))
 }
 
-/// Lets git write a blob of `size` bytes into `file`, which is empty: neither libgit2 nor we could read one of
-/// a pack without holding all of it. Says whether it did; where not, `file` is empty again.
+/// Runs git to write a blob of `size` bytes into `file`, which is empty: neither libgit2 nor this crate can
+/// read a packed blob without holding all of it. Returns whether it succeeded; if not, `file` is empty again.
 pub(crate) fn write_blob(common: &Path, blob: Oid, size: u64, file: &mut File) -> io::Result<bool> {
     let mut git = git();
-    // What is larger than this git does not hold either.
+    // Above this size, git does not hold the blob in memory either.
     git.args(["-c", "core.bigFileThreshold=1m"]).arg("--git-dir").arg(common);
     git.args(["cat-file", "blob", &blob.to_string()]).stdout(file.try_clone()?).stderr(Stdio::null());
     let done = git.status().is_ok_and(|status| status.success());
@@ -77,10 +78,11 @@ pub(crate) fn write_blob(common: &Path, blob: Oid, size: u64, file: &mut File) -
     Ok(false)
 }
 
-/// Git, undisturbed: whoever called us may be a hook, whose variables are about another worktree.
+/// Returns a git command without git's local variables: the caller may be a hook, whose variables refer to
+/// another worktree.
 fn git() -> Command {
     let mut git = Command::new("git");
-    for variable in ABOUT_ONE_REPOSITORY {
+    for variable in LOCAL_VARIABLES {
         git.env_remove(variable);
     }
     git.env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());

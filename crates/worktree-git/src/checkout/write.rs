@@ -1,4 +1,4 @@
-//! Writing the files of a plan, by several threads. Each file is new: nothing is ever opened that was there.
+//! Writes the files of a plan with several threads. Every file is new: no existing file is ever opened.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,22 +13,22 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 
 use super::Blank;
-use super::index_file::Remembered;
+use super::index_file::StatData;
 use super::objects::Objects;
 use super::packs::Packs;
 use super::plan::{Item, Kind, Plan};
-use crate::crew::Crew;
-use crate::yard::open_below;
+use crate::workers::Workers;
+use crate::worktree_root::open_below;
 
 /// How many items a thread takes at once, at most.
 const PORTION: usize = 256;
 /// Fewer items than this are not worth another thread.
-const WORTH_A_THREAD: usize = 128;
+const MIN_PER_THREAD: usize = 128;
 
-/// Writes everything; returns what the kernel says of each item, in the plan's order.
-pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Remembered>> {
+/// Writes everything; returns the `stat` data of each item, in the plan's order.
+pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<StatData>> {
     for folder in plan.folders.iter().skip(1) {
-        // Its parent was made by the line before, so the path has no symlink in it.
+        // Its parent was created earlier in this loop, so the path contains no symlink.
         rustix::fs::mkdirat(blank.dir, OsStr::from_bytes(&folder.path), Mode::from_raw_mode(0o777))?;
     }
     let packs = Packs::open(&blank.common.join("objects"))?;
@@ -41,9 +41,9 @@ pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Remembered
         stopped: AtomicBool::new(false),
         written: Mutex::new(Vec::new()),
     };
-    let crew = Crew::hire(plan.items.len().div_ceil(WORTH_A_THREAD));
+    let workers = Workers::reserve(plan.items.len().div_ceil(MIN_PER_THREAD));
     std::thread::scope(|scope| {
-        let others = crew.put_to(|| work.run(), scope);
+        let others = workers.spawn(|| work.run(), scope);
         let mine = work.run();
         others
             .into_iter()
@@ -55,8 +55,8 @@ pub(super) fn write(plan: &Plan, blank: &Blank<'_>) -> io::Result<Vec<Remembered
     Ok(written.into_iter().flat_map(|(_, stats)| stats).collect())
 }
 
-/// The items in portions, each of one directory alone: the kernel lets only one at a time make a file in a
-/// directory.
+/// Splits the items into portions of one directory each: the kernel lets only one thread at a time create a
+/// file in a directory.
 fn portions(plan: &Plan) -> Vec<Range<usize>> {
     let mut portions: Vec<Range<usize>> = Vec::new();
     for (index, item) in plan.items.iter().enumerate() {
@@ -75,12 +75,12 @@ struct Work<'a> {
     blank: &'a Blank<'a>,
     packs: &'a Packs,
     portions: Vec<Range<usize>>,
-    /// The first portion that nobody has taken.
+    /// The first portion that no thread has taken.
     next: AtomicUsize,
-    /// Somebody failed, so that the rest is in vain.
+    /// Set when a thread failed, so that the others stop.
     stopped: AtomicBool,
-    /// What the kernel says of the items of each portion.
-    written: Mutex<Vec<(usize, Vec<Remembered>)>>,
+    /// The `stat` data of the items of each portion.
+    written: Mutex<Vec<(usize, Vec<StatData>)>>,
 }
 
 impl Work<'_> {
@@ -94,7 +94,7 @@ impl Work<'_> {
         done
     }
 
-    fn take_portions(&self, written: &mut Vec<(usize, Vec<Remembered>)>) -> io::Result<()> {
+    fn take_portions(&self, written: &mut Vec<(usize, Vec<StatData>)>) -> io::Result<()> {
         let mut objects = Objects::open(self.blank.common, self.packs)?;
         while !self.stopped.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -103,8 +103,9 @@ impl Work<'_> {
             let folder = self.open_folder(items[0].folder)?;
             let mut stats = Vec::with_capacity(items.len());
             for item in items {
-                let stat = write_item(item, &folder, &mut objects).map_err(|error| name_it(&error, item))?;
-                stats.push(Remembered::of(&stat));
+                let stat =
+                    write_item(item, &folder, &mut objects).map_err(|error| with_path(&error, item))?;
+                stats.push(StatData::of(&stat));
             }
             written.push((number, stats));
         }
@@ -141,7 +142,7 @@ fn write_item(item: &Item, folder: &OwnedFd, objects: &mut Objects<'_>) -> io::R
     Ok(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-fn name_it(error: &io::Error, item: &Item) -> io::Error {
+fn with_path(error: &io::Error, item: &Item) -> io::Error {
     let path = Path::new(OsStr::from_bytes(&item.path));
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -1,5 +1,6 @@
-//! How a pack gets onto the disk: both files synced, then named, then their directory synced. Names come
-//! last, so that git never sees half a pack, and a killed run leaves only `tmp_` files, which git prunes.
+//! Writes a pack to disk: both files are synced, then renamed, then their directory is synced. The renames
+//! come last, so that git never sees a partial pack, and a killed run leaves only `tmp_` files, which git
+//! prunes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -8,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Builder;
 
-use sexton_durable::{sync_all, sync_parent};
+use sexton_durable::{SMALL_FILE, read_regular, sync_all, sync_parent};
 use sha1::{Digest, Sha1};
 
 use super::Packed;
 
-/// More than this is not held in memory.
+/// Larger packs are moved to a temporary file.
 const IN_MEMORY: usize = 16 << 20;
 /// `PACK`, version 2, and the number of objects, which is known only at the end.
 const HEADER: usize = 12;
 
-/// What follows the header: in memory, then in a temporary file once it is large.
+/// The header and the objects: in memory, then in a temporary file once they are large.
 pub(super) struct Body {
     directory: PathBuf,
     pending: Vec<u8>,
@@ -26,7 +27,7 @@ pub(super) struct Body {
     written: u64,
 }
 
-/// A file that goes away with its value unless it was given its name.
+/// A file that is deleted when dropped, unless it was renamed to its final name.
 struct Temporary {
     path: PathBuf,
     file: File,
@@ -39,7 +40,7 @@ impl Temporary {
         loop {
             let unique = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = directory.join(format!("tmp_{kind}_sexton_{}_{unique}", std::process::id()));
-            // What a killed process of the same pid left is never written to: it may be a link elsewhere.
+            // A file that a killed process with the same pid left is never written to: it may be a link.
             match OpenOptions::new().read(true).write(true).create_new(true).mode(0o444).open(&path) {
                 Ok(file) => return Ok(Temporary { path, file, named: false }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -69,12 +70,12 @@ impl Body {
         Body { directory: directory.to_owned(), pending, spilled: None, written: 0 }
     }
 
-    /// Where the next object begins.
+    /// Returns the offset of the next object.
     pub(super) fn length(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
 
-    /// Forgets everything from `length` on.
+    /// Discards everything from `length` on.
     pub(super) fn cut_to(&mut self, length: u64) -> io::Result<()> {
         if length < self.written {
             self.pending.clear();
@@ -84,7 +85,7 @@ impl Body {
                 file.seek(SeekFrom::Start(length))?;
             }
         } else {
-            let keep = usize::try_from(length - self.written).expect("it lies within what is in memory");
+            let keep = usize::try_from(length - self.written).expect("it is within what is in memory");
             self.pending.truncate(keep);
         }
         Ok(())
@@ -115,7 +116,7 @@ impl Body {
         let mut index = Temporary::create(&self.directory, "idx")?;
         index.file.write_all(&pack_index(&objects, &checksum))?;
 
-        // One journal commit does for both where the file system can.
+        // In parallel: one journal commit can cover both, if the file system supports it.
         std::thread::scope(|scope| {
             let other = Builder::new().spawn_scoped(scope, || sync(&index.file));
             sync(&pack.file)?;
@@ -127,7 +128,7 @@ impl Body {
         KeptPack::name(&self.directory, &hex(&checksum), pack, index, note)
     }
 
-    /// Writes the rest and the header, and returns the checksum that ends the file.
+    /// Writes the remaining data and the header, and returns the checksum at the end of the file.
     fn seal(&mut self, header: &[u8; HEADER]) -> io::Result<[u8; 20]> {
         if self.spilled.is_none() {
             self.pending[..HEADER].copy_from_slice(header);
@@ -170,7 +171,7 @@ impl Write for Body {
     }
 }
 
-/// Version 2 of git's pack index, over objects sorted by name.
+/// Encodes version 2 of git's pack index, for objects sorted by id.
 fn pack_index(objects: &[Packed], pack: &[u8; 20]) -> Vec<u8> {
     let mut bytes = b"\xfftOc\0\0\0\x02".to_vec();
     let mut below = 0;
@@ -184,7 +185,7 @@ fn pack_index(objects: &[Packed], pack: &[u8; 20]) -> Vec<u8> {
     objects.iter().for_each(|object| bytes.extend(object.crc.to_be_bytes()));
     let mut far = Vec::new();
     for object in objects {
-        // An offset of 31 bits stands for itself; a larger one for its place in the table that follows.
+        // A 31-bit offset is stored directly; a larger one as an index into the table that follows.
         let word = match u32::try_from(object.offset) {
             Ok(offset) if offset < 1 << 31 => offset,
             _ => {
@@ -209,7 +210,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A pack that is durable and that no `git gc` takes away while this value lives.
+/// A durable pack that `git gc` does not delete while this value exists.
 pub(crate) struct KeptPack {
     keep: PathBuf,
 }
@@ -223,7 +224,7 @@ impl KeptPack {
         note: &str,
     ) -> io::Result<KeptPack> {
         let file = |ending: &str| directory.join(format!("pack-{checksum}.{ending}"));
-        // First of all: a gc that sees the pack must see that it is kept.
+        // Written first: a gc that sees the pack must also see its `.keep` file.
         let kept = KeptPack { keep: file("keep") };
         fs::write(&kept.keep, note)?;
         pack.name(&file("pack"))?;
@@ -232,7 +233,7 @@ impl KeptPack {
         Ok(kept)
     }
 
-    /// Lets go of packs that a killed run with the same note still keeps.
+    /// Deletes the `.keep` files that a killed run with the same note left.
     pub(crate) fn release_left_over(directory: &Path, note: &str) -> io::Result<()> {
         let entries = match fs::read_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -241,7 +242,7 @@ impl KeptPack {
         for entry in entries {
             let path = entry?.path();
             let kept = path.extension().is_some_and(|ending| ending == "keep");
-            if kept && fs::read(&path).is_ok_and(|content| content == note.as_bytes()) {
+            if kept && read_regular(&path, SMALL_FILE).is_ok_and(|content| content == note.as_bytes()) {
                 fs::remove_file(&path)?;
             }
         }

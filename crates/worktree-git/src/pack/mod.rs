@@ -1,8 +1,8 @@
-//! New objects, written as one pack. Nothing touches the disk before [`PackWriter::finish`], except where
-//! there is more than memory should hold; a rescue that turns out to change nothing leaves no trace.
+//! Writes new objects as one pack. Nothing is written to disk before [`PackWriter::finish`], unless the
+//! objects are too large for memory; a rescue that changes nothing leaves no files.
 //!
-//! Architecture invariant: what `finish` returned is durable, and kept from any `git gc` until its
-//! [`KeptPack`] is dropped: by then a ref must hold it.
+//! Architecture invariant: what `finish` returned is durable, and protected from `git gc` until its
+//! [`KeptPack`] is dropped. By then a ref must point to it.
 
 mod disk;
 
@@ -18,14 +18,14 @@ use sha1::{Digest, Sha1};
 use disk::Body;
 pub(crate) use disk::KeptPack;
 
-/// What is compressed in memory, outside the writer and in parallel; anything larger goes through in
-/// pieces.
+/// The largest object that is compressed in memory, outside of the writer and in parallel; larger ones are
+/// processed in pieces.
 pub(crate) const SMALL: u64 = 4 << 20;
 
-/// Level 1: a rescue should be quick, and `git gc` compresses better later.
+/// Level 1: a rescue should be fast, and `git gc` compresses better later.
 const EFFORT: u32 = 1;
 
-/// An object's place in the pack, as its index needs it.
+/// The position of an object in the pack, for the pack's index.
 #[derive(Clone, Copy, Debug)]
 struct Packed {
     oid: Oid,
@@ -33,20 +33,20 @@ struct Packed {
     offset: u64,
 }
 
-/// An object, compressed and ready to be appended.
+/// A compressed object, ready to be appended.
 pub(crate) struct Deflated {
     oid: Oid,
     bytes: Vec<u8>,
 }
 
-/// The name that git gives this content.
+/// Returns the object id that git gives this content.
 pub(crate) fn hash(kind: ObjectType, content: &[u8]) -> Oid {
     let mut hasher = begin_hash(kind, content.len() as u64);
     hasher.update(content);
     end_hash(hasher)
 }
 
-/// A hash that has seen an object's header.
+/// Starts a hash with an object's header.
 pub(crate) fn begin_hash(kind: ObjectType, size: u64) -> Sha1 {
     let mut hasher = Sha1::new();
     hasher.update(kind.str().as_bytes());
@@ -54,13 +54,13 @@ pub(crate) fn begin_hash(kind: ObjectType, size: u64) -> Sha1 {
     hasher
 }
 
-/// The name that a finished hash stands for.
+/// Returns the object id of a finished hash.
 pub(crate) fn end_hash(hasher: Sha1) -> Oid {
     Oid::from_bytes(&hasher.finalize()).expect("a hash has twenty bytes")
 }
 
-/// Compresses objects one after another. Making one costs more than a small object does, so each thread
-/// keeps its own.
+/// Compresses objects one after another. Creating one costs more than compressing a small object, so each
+/// thread keeps its own.
 pub(crate) struct Deflater(Compress);
 
 impl Deflater {
@@ -68,7 +68,7 @@ impl Deflater {
         Deflater(Compress::new(Compression::new(EFFORT), true))
     }
 
-    /// Compresses an object whose name is known.
+    /// Compresses an object whose id is known.
     pub(crate) fn deflate(&mut self, kind: ObjectType, oid: Oid, content: &[u8]) -> io::Result<Deflated> {
         let mut bytes = Vec::with_capacity(content.len() / 2 + 64);
         write_header(&mut bytes, kind, content.len() as u64);
@@ -84,7 +84,7 @@ impl Deflater {
     }
 }
 
-/// The kind and size at the front of a packed object.
+/// Writes the kind and size at the start of a packed object.
 fn write_header(bytes: &mut Vec<u8>, kind: ObjectType, size: u64) {
     let kind: u8 = match kind {
         ObjectType::Commit => 1,
@@ -103,9 +103,9 @@ fn write_header(bytes: &mut Vec<u8>, kind: ObjectType, size: u64) {
     bytes.push(byte);
 }
 
-/// Collects objects.
+/// Collects objects for a pack.
 pub(crate) struct PackWriter {
-    /// `None` in a rehearsal, which only finds out the names.
+    /// `None` in a dry run, which only computes object ids.
     body: Option<Body>,
     objects: Vec<Packed>,
     known: HashSet<Oid>,
@@ -113,32 +113,32 @@ pub(crate) struct PackWriter {
 }
 
 impl PackWriter {
-    /// An empty pack, to be written into a repository's `objects/pack`.
+    /// Returns an empty pack, to be written into a repository's `objects/pack`.
     pub(crate) fn new(directory: &Path) -> PackWriter {
-        PackWriter { body: Some(Body::new(directory)), ..PackWriter::rehearsal() }
+        PackWriter { body: Some(Body::new(directory)), ..PackWriter::dry_run() }
     }
 
-    /// A pack that is never written: to see whether there is anything new.
-    pub(crate) fn rehearsal() -> PackWriter {
+    /// Returns a pack that is never written, to check whether there is anything new.
+    pub(crate) fn dry_run() -> PackWriter {
         PackWriter { body: None, objects: Vec::new(), known: HashSet::new(), deflater: Deflater::new() }
     }
 
-    /// Whether the object has still to be added.
-    pub(crate) fn wants(&self, oid: Oid) -> bool {
+    /// Returns whether the object still has to be added.
+    pub(crate) fn needs(&self, oid: Oid) -> bool {
         self.body.is_some() && !self.known.contains(&oid)
     }
 
-    /// Adds an object, and returns its name.
+    /// Adds an object and returns its id.
     pub(crate) fn add(&mut self, kind: ObjectType, content: &[u8]) -> io::Result<Oid> {
         let oid = hash(kind, content);
-        if self.wants(oid) {
+        if self.needs(oid) {
             let deflated = self.deflater.deflate(kind, oid, content)?;
             self.append(&deflated)?;
         }
         Ok(oid)
     }
 
-    /// Adds an object that was compressed elsewhere.
+    /// Adds an object that was already compressed.
     pub(crate) fn append(&mut self, object: &Deflated) -> io::Result<()> {
         if let Some(body) = &mut self.body
             && self.known.insert(object.oid)
@@ -150,7 +150,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Adds an object of exactly `size` bytes without ever holding it whole, and returns its name.
+    /// Adds an object of exactly `size` bytes without holding all of it in memory, and returns its id.
     pub(crate) fn add_stream(
         &mut self,
         kind: ObjectType,
@@ -171,15 +171,15 @@ impl PackWriter {
                 Ok(oid)
             }
             Err(error) => {
-                // Nothing may lie between two objects of a pack.
+                // There may be no gap between two objects of a pack.
                 body.cut_to(offset)?;
                 Err(error)
             }
         }
     }
 
-    /// Writes the pack, durably; `None` where nothing was added. `note` says in the pack's `.keep` file
-    /// whose it is, for [`KeptPack::release_left_over`].
+    /// Writes the pack durably; `None` if nothing was added. `note` is written to the pack's `.keep` file and
+    /// identifies the owner for [`KeptPack::release_left_over`].
     pub(crate) fn finish(self, note: &str) -> io::Result<Option<KeptPack>> {
         match self.body {
             Some(body) if !self.objects.is_empty() => body.finish(self.objects, note).map(Some),
@@ -188,7 +188,7 @@ impl PackWriter {
     }
 }
 
-/// Appends one object in pieces; returns its name and the checksum of its compressed form.
+/// Appends one object in pieces; returns its id and the checksum of its compressed form.
 fn stream(body: &mut Body, kind: ObjectType, size: u64, content: &mut dyn Read) -> io::Result<(Oid, u32)> {
     let mut header = Vec::new();
     write_header(&mut header, kind, size);
@@ -199,7 +199,7 @@ fn stream(body: &mut Body, kind: ObjectType, size: u64, content: &mut dyn Read) 
     Ok((oid, encoder.finish()?.crc.finalize()))
 }
 
-/// Copies exactly `size` bytes and returns the name of the object they are.
+/// Copies exactly `size` bytes and returns the id of the object that they are.
 pub(crate) fn hash_stream(
     kind: ObjectType,
     size: u64,
@@ -222,7 +222,7 @@ pub(crate) fn hash_stream(
     Ok(end_hash(hasher))
 }
 
-/// Counts the checksum of what passes through.
+/// Computes the checksum of what is written through it.
 struct Checked<'a> {
     body: &'a mut Body,
     crc: crc32fast::Hasher,

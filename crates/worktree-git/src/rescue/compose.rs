@@ -1,5 +1,5 @@
-//! Putting a rescue's objects together: the tree, the state commit with its manifest, and the commit that
-//! has both.
+//! Composes the objects of a rescue: the tree, the state commit with its manifest, and the commit that has
+//! both.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use git2::{ObjectType, Oid};
 use sexton_core::worktree::Rescue;
-use sexton_core::{OsText, SessionId, Time};
+use sexton_core::{Host, OsText, SessionId, Time};
 
 use super::keep::Kept;
 use super::manifest::{FORMAT, LeftOutPath, Manifest, PathBits};
@@ -20,24 +20,26 @@ use crate::scan::content::Content;
 use crate::scan::{Findings, Subject};
 use crate::tree::{FILE, Item};
 
-/// Whoever configured git, a rescue is Sexton's.
+/// A rescue's author is always Sexton, whatever git's configuration is.
 const AUTHOR: &str = "Sexton <sexton@localhost>";
-/// The moment of commits that only hold a place: they are the same in every rescue.
+/// The time of placeholder commits: it makes them the same in every rescue.
 const NO_TIME: i64 = 0;
 
-/// What a rescue is made of.
+/// The input of a rescue.
 pub(super) struct Material<'a> {
     pub(super) subject: &'a Subject,
     pub(super) findings: &'a Findings,
-    /// For each of the findings' candidates, what is there.
+    /// For each candidate of the findings, its content.
     pub(super) contents: &'a [Option<Content>],
     pub(super) state: &'a StateFiles,
     pub(super) kept: &'a Kept,
     pub(super) directory_gone: bool,
+    /// The host that the worktree belongs to.
+    pub(super) host: Option<&'a Host>,
 }
 
 impl Material<'_> {
-    /// Whether there is anything that exists nowhere else.
+    /// Returns whether there is anything that exists nowhere else.
     pub(super) fn has_anything(&self) -> bool {
         self.findings.is_changed()
             || !self.kept.own.is_empty()
@@ -45,7 +47,7 @@ impl Material<'_> {
             || self.findings.has_set_modes(self.contents)
     }
 
-    /// Every path that is not as HEAD has it.
+    /// Returns every path that differs from HEAD.
     fn changes(&self) -> Vec<Change> {
         let read = self.findings.candidates.iter().zip(self.contents).filter_map(|(candidate, content)| {
             let item = content.map(|content| content.item);
@@ -54,7 +56,7 @@ impl Material<'_> {
         self.findings.known.iter().cloned().chain(read).collect()
     }
 
-    /// Writes everything but the commits.
+    /// Writes everything except the commits.
     pub(super) fn draft(&self, session: &SessionId, pack: &mut PackWriter) -> io::Result<Draft> {
         let odb = self.subject.repository.odb().map_err(io::Error::other)?;
         let head = &self.subject.head;
@@ -131,6 +133,7 @@ impl Material<'_> {
                 .chain(gone)
                 .map(|(path, why)| LeftOutPath { path, why })
                 .collect(),
+            host: self.host.cloned(),
         }
     }
 }
@@ -139,7 +142,7 @@ fn text(path: &[u8]) -> OsText {
     OsString::from_vec(path.to_vec()).into()
 }
 
-/// A rescue before it is a commit: all that its content decides, and nothing that the moment does.
+/// A rescue without its commits: everything that depends on the content and nothing that depends on the time.
 pub(super) struct Draft {
     tree: Oid,
     state_tree: Oid,
@@ -150,19 +153,19 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Whether an earlier rescue has the same content.
+    /// Returns whether an earlier rescue has the same content.
     pub(super) fn is(&self, earlier: &Stored) -> bool {
         self.tree == earlier.tree
             && self.state_tree == earlier.state_tree
             && self.state_parents == earlier.state_parents
     }
 
-    /// Whether an earlier rescue has the same HEAD and the same index.
+    /// Returns whether an earlier rescue has the same HEAD and the same index.
     pub(super) fn has_same_git_state(&self, earlier: &Stored) -> bool {
         self.head.map(|head| head.to_string()) == earlier.manifest.head && self.index == earlier.index
     }
 
-    /// Writes the commits, and returns the rescue's.
+    /// Writes the commits and returns the rescue's commit.
     pub(super) fn commit(
         &self,
         session: &SessionId,
@@ -179,7 +182,7 @@ impl Draft {
         let state = write_commit(self.state_tree, &self.state_parents, seconds, &message, pack)?;
         let mut parents = vec![base, state];
         if let Some(earlier) = earlier {
-            // git takes the third parent of a stash for its untracked files; here they are in the tree.
+            // git reads the third parent of a stash as its untracked files; a rescue has them in its tree.
             parents.push(placeholder("No untracked files apart", pack)?);
             parents.push(earlier);
         }
@@ -195,13 +198,13 @@ impl Draft {
         write_commit(self.tree, &parents, seconds, &message, pack)
     }
 
-    /// The rescue as the trait shows it.
+    /// Returns the rescue in the form of the trait.
     pub(super) fn shown(&self, session: &SessionId, commit: Oid) -> Rescue {
         Rescue { reference: reference_of(session), commit: commit.to_string(), files: self.files }
     }
 }
 
-/// A commit of nothing, for a parent that has to be there.
+/// Writes an empty commit for a parent that is required.
 fn placeholder(message: &str, pack: &mut PackWriter) -> io::Result<Oid> {
     let nothing = pack.add(ObjectType::Tree, b"")?;
     write_commit(nothing, &[], NO_TIME, &format!("{message}\n"), pack)

@@ -1,14 +1,14 @@
-//! Objects that only this worktree still reaches: staged content, commits of its own, what its state names.
-//! A rescue makes them reachable, and durable too: git does not sync the loose objects that it writes, so
-//! those are copied into the rescue's pack.
+//! Objects that only this worktree reaches: staged content, its own commits, objects that its state names. A
+//! rescue makes them reachable and durable: git does not sync the loose objects that it writes, so they are
+//! copied into the rescue's pack.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use flate2::bufread::ZlibDecoder;
 use git2::{ErrorCode, ObjectType, Odb, Oid, Repository};
+use sexton_durable::open_regular;
 
 use crate::absence::require_absent;
 use crate::pack::PackWriter;
@@ -17,23 +17,23 @@ use crate::scan::commits::own_commits;
 use crate::scan::index::GITLINK;
 use crate::tree::{self, DIRECTORY, FILE, Item};
 
-/// What must stay reachable.
+/// The objects that must stay reachable.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// Commits that exist nowhere else, those of HEAD included.
+    /// Commits that exist nowhere else, including those of HEAD.
     pub(crate) own: Vec<Oid>,
-    /// Those of them that neither HEAD nor another one leads to.
+    /// Those of `own` that neither HEAD nor another of them reaches.
     pub(crate) tips: Vec<Oid>,
     /// Blobs and trees.
     pub(crate) items: Vec<Item>,
-    /// Annotated tags, which neither a commit nor a tree can hold: they are saved as bytes.
+    /// Annotated tags. Neither a commit nor a tree can reference them, so they are saved as bytes.
     pub(crate) tags: Vec<Oid>,
-    /// Objects that are named but are not there.
+    /// Objects that are named but absent.
     pub(crate) missing: Vec<Oid>,
 }
 
 impl Kept {
-    /// Finds what to keep of `staged` blobs and of objects that the state names.
+    /// Finds what to keep of the `staged` blobs and of the objects that the state names.
     pub(crate) fn find(
         subject: &Subject,
         staged: impl IntoIterator<Item = Oid>,
@@ -45,10 +45,10 @@ impl Kept {
         let mut kept = Kept::default();
         let mut commits: Vec<Oid> = head.into_iter().collect();
         for oid in staged {
-            kept.sort_in(repository, &odb, oid, true, &mut commits)?;
+            kept.classify(repository, &odb, oid, true, &mut commits)?;
         }
         for oid in named {
-            kept.sort_in(repository, &odb, oid, false, &mut commits)?;
+            kept.classify(repository, &odb, oid, false, &mut commits)?;
         }
         kept.tags.sort_unstable();
         kept.tags.dedup();
@@ -57,7 +57,7 @@ impl Kept {
         Ok(kept)
     }
 
-    fn sort_in(
+    fn classify(
         &mut self,
         repository: &Repository,
         odb: &Odb<'_>,
@@ -69,7 +69,7 @@ impl Kept {
             Ok((_, kind)) => kind,
             Err(error) if error.code() == ErrorCode::NotFound => {
                 require_absent(repository, oid)?;
-                // What a state file names need not be an object: any forty digits look like one.
+                // A word in a state file need not name an object: any 40 hexadecimal digits look like one.
                 if required {
                     self.missing.push(oid);
                 }
@@ -82,7 +82,7 @@ impl Kept {
             ObjectType::Tag => {
                 self.tags.push(oid);
                 let target = repository.find_tag(oid)?.target_id();
-                self.sort_in(repository, odb, target, false, commits)?;
+                self.classify(repository, odb, target, false, commits)?;
             }
             ObjectType::Tree => self.items.push(Item { mode: DIRECTORY, oid }),
             _ => self.items.push(Item { mode: FILE, oid }),
@@ -91,7 +91,8 @@ impl Kept {
     }
 }
 
-/// The commits, of some that are sorted children first, that no other of them and not `head` leads to.
+/// Returns the commits of `own`, which is sorted children first, that neither another of them nor `head`
+/// reaches.
 fn find_tips(repository: &Repository, own: &[Oid], head: Option<Oid>) -> Result<Vec<Oid>, git2::Error> {
     let mut covered: HashSet<Oid> = head.into_iter().collect();
     let mut tips = Vec::new();
@@ -105,17 +106,17 @@ fn find_tips(repository: &Repository, own: &[Oid], head: Option<Oid>) -> Result<
     Ok(tips)
 }
 
-/// Copies objects that lie loose into a pack.
+/// Copies loose objects into a pack.
 pub(crate) struct Copier<'a> {
     pub(crate) repository: &'a Repository,
     pub(crate) odb: &'a Odb<'a>,
-    /// The repository's `objects`.
+    /// The repository's `objects` directory.
     pub(crate) objects: PathBuf,
     pub(crate) done: HashSet<Oid>,
 }
 
 impl Copier<'_> {
-    /// Copies what `kept` needs.
+    /// Copies the loose objects that `kept` needs.
     pub(crate) fn copy(&mut self, kept: &Kept, pack: &mut PackWriter) -> io::Result<()> {
         for oid in &kept.own {
             let commit = self.repository.find_commit(*oid).map_err(io::Error::other)?;
@@ -133,7 +134,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Copies what `tree` has and `base`, which exists elsewhere, has not.
+    /// Copies the objects that `tree` has and `base`, which exists elsewhere, does not have.
     fn copy_tree(&mut self, base: Option<Oid>, tree: Oid, pack: &mut PackWriter) -> io::Result<()> {
         if base == Some(tree) || !self.done.insert(tree) {
             return Ok(());
@@ -152,13 +153,14 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Copies one object, in pieces, where it is loose: a pack was synced by whoever wrote it.
+    /// Copies one object in pieces if it is loose. Packed objects are skipped: packs are synced when they are
+    /// written.
     fn copy_loose(&mut self, oid: Oid, pack: &mut PackWriter) -> io::Result<()> {
-        if !pack.wants(oid) {
+        if !pack.needs(oid) {
             return Ok(());
         }
         let name = oid.to_string();
-        let file = match File::open(self.objects.join(&name[..2]).join(&name[2..])) {
+        let file = match open_regular(&self.objects.join(&name[..2]).join(&name[2..])) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
@@ -172,7 +174,7 @@ impl Copier<'_> {
     }
 }
 
-/// The kind and size at the front of a loose object.
+/// Reads the kind and size at the start of a loose object.
 fn read_header(content: &mut impl BufRead) -> io::Result<(ObjectType, u64)> {
     let mut header = Vec::new();
     content.take(64).read_until(0, &mut header)?;

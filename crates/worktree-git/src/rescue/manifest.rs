@@ -1,41 +1,44 @@
-//! What a tree cannot say: `manifest.json` in a rescue's state commit. People may read it with
-//! `git show refs/sexton/rescue/<session>^2:manifest.json`.
+//! What a tree cannot store: `manifest.json` in a rescue's state commit. Users can read it with `git show
+//! refs/sexton/rescue/<session>^2:manifest.json`.
 
 use serde::{Deserialize, Serialize};
-use sexton_core::{OsText, SessionId};
+use sexton_core::{Host, OsText, SessionId};
 
-/// The format that this version writes. A larger number is refused.
+/// The format that this version writes. Other formats are rejected.
 pub(crate) const FORMAT: u32 = 1;
 
-/// The manifest. It says nothing that changes while the worktree does not, such as a time: the same content
-/// again is the same manifest.
+/// The manifest. It contains nothing that can change while the worktree does not, such as a time, so that the
+/// same content gives the same manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     /// [`FORMAT`].
     pub(crate) format: u32,
-    /// Whose work it is.
+    /// The session whose work it is.
     pub(crate) session: SessionId,
-    /// The commit that was checked out; `None` for a branch without one.
+    /// The commit that was checked out; `None` for a branch without a commit.
     pub(crate) head: Option<String>,
     /// The full name of the branch that was checked out; `None` for a detached HEAD.
     pub(crate) branch: Option<OsText>,
-    /// Whether the directory was gone, so that only what git had of it could be saved.
+    /// Whether the directory was missing, so that only git's own data could be saved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) directory_gone: bool,
     /// How many files differ from HEAD.
     pub(crate) changed: usize,
-    /// Files whose bytes are those that were on disk, with their permission bits: no filter and no
-    /// conversion may touch them. A symlink has no bits.
+    /// Files whose bytes are saved as they were on disk, with their permission bits; no filter or conversion
+    /// may be applied to them. A symlink has no permission bits.
     pub(crate) raw: Vec<PathBits>,
     /// Other files and directories with unusual permission bits.
     pub(crate) modes: Vec<PathBits>,
-    /// Directories with nothing in them.
+    /// Empty directories.
     pub(crate) empty_directories: Vec<OsText>,
     /// What is not in the rescue, and why.
     pub(crate) left_out: Vec<LeftOutPath>,
+    /// The host that the worktree was on; `None` in rescues of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<Host>,
 }
 
-/// A path and its permission bits, in octal as `chmod` takes them.
+/// A path and its permission bits, in octal as `chmod` reads them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PathBits {
     pub(crate) path: OsText,
@@ -53,7 +56,7 @@ pub(crate) struct LeftOutPath {
 mod octal {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    #[expect(clippy::ref_option, reason = "serde hands it over like this")]
+    #[expect(clippy::ref_option, reason = "serde requires this signature")]
     pub(super) fn serialize<S: Serializer>(mode: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
         match mode {
             Some(mode) => serializer.collect_str(&format_args!("{mode:04o}")),
@@ -68,14 +71,14 @@ mod octal {
 }
 
 impl Manifest {
-    /// The manifest as it is stored.
+    /// Returns the manifest as it is stored.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("its keys are strings");
         bytes.push(b'\n');
         bytes
     }
 
-    /// Reads a manifest; an error says why this version cannot.
+    /// Reads a manifest; the error is the reason why this version cannot.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Manifest, String> {
         #[derive(Deserialize)]
         struct Format {
@@ -95,13 +98,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_of_another_format_is_refused_whatever_else_it_says() {
+    fn manifest_of_another_format_is_rejected_whatever_else_it_contains() {
         let refusal = Manifest::parse(br#"{"format": 2, "raw": "something new"}"#).unwrap_err();
         assert_eq!(refusal, "its format is 2, and this version reads 1");
     }
 
     #[test]
-    fn permission_bits_are_written_in_octal_and_come_back() {
+    fn permission_bits_round_trip_in_octal() {
         let bits = PathBits { path: "a".into(), mode: Some(0o600) };
         let text = serde_json::to_string(&bits).unwrap();
         assert_eq!(text, r#"{"path":"a","mode":"0600"}"#);

@@ -1,6 +1,6 @@
-//! What git itself keeps about a worktree, in its own git directory: HEAD, an unfinished merge or rebase,
-//! per-worktree refs, the reflog. All of it is saved, but for what belongs to the place or can be made
-//! again.
+//! What git stores about a worktree in the worktree's own git directory: HEAD, an unfinished merge or rebase,
+//! per-worktree refs, the reflog. All of it is saved, except what depends on the location or can be
+//! recreated.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use git2::Oid;
+use sexton_durable::{LARGE_FILE, read_regular};
 
 use crate::mark;
 
-/// What says where the worktree is, whose it is, or is saved apart. A lock is somebody's who is gone.
+/// Files that identify the location or the owner, or that are saved separately. A lock file belongs to a
+/// process that has exited.
 const NOT_STATE: [&str; 6] = ["commondir", "gitdir", "index", "locked", "modules", mark::FILE];
 
-/// Files of a worktree's git directory, each with its path there and its bytes; sorted.
+/// The files of a worktree's git directory, each with its path there and its bytes; sorted.
 pub(crate) type StateFiles = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Reads the state of a worktree.
@@ -41,13 +43,13 @@ fn collect(directory: &Path, prefix: &[u8], files: &mut StateFiles) -> io::Resul
         if kind.is_dir() {
             collect(&entry.path(), &[&path[..], b"/"].concat(), files)?;
         } else if kind.is_file() {
-            files.push((path, fs::read(entry.path())?));
+            files.push((path, read_regular(&entry.path(), LARGE_FILE)?));
         }
     }
     Ok(())
 }
 
-/// Every object that the state names: it must stay reachable for as long as the rescue does.
+/// Returns every object that the state names. They must stay reachable as long as the rescue exists.
 pub(crate) fn find_named_objects(files: &StateFiles) -> BTreeSet<Oid> {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let words = files.iter().flat_map(|(_, bytes)| bytes.split(move |byte| !is_digit(byte)));
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_found_wherever_the_state_names_them() {
+    fn objects_named_in_the_state_are_found() {
         let one = "1".repeat(40);
         let two = "abcdef0123".repeat(4);
         let line = format!("{} {one} A <a@b> 0 +0000\tcommit: {two}x\n", "0".repeat(40));

@@ -1,5 +1,5 @@
-//! The tree of a rescue: HEAD's, with what differs put in or taken out. Only directories with a change in
-//! them are read and written.
+//! The tree of a rescue: HEAD's tree with the changes applied. Only directories that contain a change are
+//! read and written.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,17 +9,17 @@ use git2::{ObjectType, Odb, Oid};
 use crate::pack::PackWriter;
 use crate::tree::{self, DIRECTORY, Item};
 
-/// A path, and what is there now; `None` for nothing.
+/// A path and its new content; `None` if it is deleted.
 pub(crate) type Change = (Vec<u8>, Option<Item>);
 
-/// What changes under one name.
+/// The changes at and below one name.
 #[derive(Default)]
 struct Node {
     leaf: Option<Option<Item>>,
     below: BTreeMap<Vec<u8>, Node>,
 }
 
-/// Writes the tree that `base` becomes.
+/// Writes the tree that results from applying `changes` to `base`.
 pub(crate) fn write(
     odb: &Odb<'_>,
     base: Option<Oid>,
@@ -39,7 +39,7 @@ pub(crate) fn write(
     }
 }
 
-/// The new tree of one directory; `None` where nothing is left in it.
+/// Returns the new tree of one directory; `None` if it becomes empty.
 fn rebuild(odb: &Odb<'_>, base: Option<Oid>, node: &Node, pack: &mut PackWriter) -> io::Result<Option<Oid>> {
     if node.below.is_empty() {
         return Ok(base);
@@ -50,7 +50,8 @@ fn rebuild(odb: &Odb<'_>, base: Option<Oid>, node: &Node, pack: &mut PackWriter)
         let directory = old.filter(|item| item.mode == DIRECTORY).map(|item| item.oid);
         let leaf = child.leaf.unwrap_or(old.filter(|item| item.mode != DIRECTORY));
         let new = match (rebuild(odb, directory, child, pack)?, leaf) {
-            // A sparse checkout can have a file where HEAD has a directory. No tree can hold both.
+            // With a sparse checkout, a file can exist where HEAD has a directory. A tree cannot contain
+            // both.
             (Some(_), Some(_)) => return Err(two_things(name)),
             (Some(oid), None) => Some(Item { mode: DIRECTORY, oid }),
             (None, leaf) => leaf,

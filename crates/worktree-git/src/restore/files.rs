@@ -1,7 +1,7 @@
-//! The files of a restored worktree that a checkout of HEAD does not give: what differed, written raw; what
-//! was gone, taken away; permission bits and empty directories.
+//! The files of a restored worktree that differ from a checkout of HEAD: writes changed files raw, deletes
+//! deleted ones, and restores permission bits and empty directories.
 //!
-//! Architecture invariant: nothing is written or removed through a symlink: HEAD may have one where the
+//! Architecture invariant: nothing is written or deleted through a symlink: HEAD may have a symlink where the
 //! rescue has a directory.
 
 use std::collections::{BTreeMap, HashSet};
@@ -24,9 +24,9 @@ use crate::rescue::manifest::PathBits;
 use crate::scan::index::{GITLINK, Index};
 use crate::scan::open_below;
 use crate::tree::{self, Item, SYMLINK};
-use crate::yard::anchor;
+use crate::worktree_root::fd_path;
 
-/// Makes the directory, which has HEAD's files, what it was.
+/// Changes the directory, which contains HEAD's files, to the rescued state.
 pub(super) fn apply(restoration: &Restoration<'_>, dir: BorrowedFd<'_>, admin: &Path) -> io::Result<()> {
     let stored = restoration.stored;
     let odb = restoration.repository.odb().map_err(io::Error::other)?;
@@ -40,11 +40,12 @@ pub(super) fn apply(restoration: &Restoration<'_>, dir: BorrowedFd<'_>, admin: &
             .into_iter()
             .map(|(path, _, after)| (path, after))
             .collect();
-    // Bytes that git took for HEAD's may still have been others on disk: line ends, for one.
+    // A file whose git content equals HEAD's may still have had other bytes on disk, for example other line
+    // ends.
     for path in raw.keys().filter(|path| !changed.contains_key(**path)).copied().collect::<Vec<_>>() {
         changed.insert(path.to_vec(), find_item(restoration, &odb, path)?);
     }
-    // All that goes, goes first: a file may have become a directory, and a directory a file.
+    // Deletions first: a file may have become a directory, and a directory a file.
     let skipped = find_skipped(restoration, admin)?;
     for path in changed.keys().rev().chain(skipped.iter().filter(|path| !changed.contains_key(*path))) {
         remove(dir, path)?;
@@ -61,7 +62,8 @@ pub(super) fn apply(restoration: &Restoration<'_>, dir: BorrowedFd<'_>, admin: &
     set_modes(restoration, dir)
 }
 
-/// Files first, then directories, the deepest first: one without its bits lets nobody in any more.
+/// Sets permission bits: files first, then directories, the deepest first, because a directory without its
+/// bits can no longer be entered.
 fn set_modes(restoration: &Restoration<'_>, dir: BorrowedFd<'_>) -> io::Result<()> {
     for wanted in [FileType::RegularFile, FileType::Directory] {
         for PathBits { path, mode } in restoration.stored.manifest.modes.iter().rev() {
@@ -72,7 +74,7 @@ fn set_modes(restoration: &Restoration<'_>, dir: BorrowedFd<'_>) -> io::Result<(
                 Err(errno) => return Err(errno.into()),
             };
             if FileType::from_raw_mode(fstat(&found)?.st_mode) == wanted {
-                fs::set_permissions(anchor(found.as_fd()), Permissions::from_mode(mode))?;
+                fs::set_permissions(fd_path(found.as_fd()), Permissions::from_mode(mode))?;
             }
         }
     }
@@ -94,15 +96,15 @@ fn find_item(restoration: &Restoration<'_>, odb: &Odb<'_>, path: &[u8]) -> io::R
     Ok(None)
 }
 
-/// Paths that were not meant to be on disk: a sparse checkout leaves them out.
+/// Returns the paths that were not meant to be on disk, because of a sparse checkout.
 fn find_skipped(restoration: &Restoration<'_>, admin: &Path) -> io::Result<HashSet<Vec<u8>>> {
     let Some(blob) = restoration.stored.index else { return Ok(HashSet::new()) };
     let blob = restoration.repository.find_blob(blob).map_err(io::Error::other)?;
     Index::find_skipped(blob.content(), admin)
 }
 
-/// Removes what is at a path, and the directories that it leaves empty. A symlink on the way means that
-/// there is nothing at the path itself.
+/// Deletes what is at a path, and the directories that become empty. If a symlink is on the way, there is
+/// nothing at the path itself.
 fn remove(dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<()> {
     let mut path = path;
     loop {
@@ -126,7 +128,7 @@ fn remove(dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A path's directory, empty for the top, and its name.
+/// Splits a path into its directory, empty for the top, and its name.
 fn split(path: &[u8]) -> (&[u8], &OsStr) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], OsStr::from_bytes(&path[slash + 1..])),
@@ -134,7 +136,7 @@ fn split(path: &[u8]) -> (&[u8], &OsStr) {
     }
 }
 
-/// Opens a directory, which is made with those above it.
+/// Opens a directory and creates it, and those above it, if missing.
 fn make_directory(dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     match open_below(dir, path, flags) {
@@ -165,7 +167,7 @@ fn write(
         let content = odb.read(item.oid).map_err(io::Error::other)?;
         return Ok(symlinkat(OsStr::from_bytes(content.data()), &parent, name)?);
     }
-    // Never readable by more people than it was, not even for a moment.
+    // The file is never readable by more users than it was, not even for a moment.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(&parent, name, flags, Mode::from_raw_mode(0o600))?);
     let (size, _) = odb.read_header(item.oid).map_err(io::Error::other)?;

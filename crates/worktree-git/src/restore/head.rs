@@ -1,5 +1,4 @@
-//! What HEAD of a restored worktree is: its branch again where nothing else has become of that meanwhile,
-//! else the commit alone.
+//! HEAD of a restored worktree: its branch if that is unchanged and free, otherwise the commit (detached).
 
 use git2::{ErrorCode, Oid};
 use sexton_core::WorktreeError;
@@ -11,13 +10,13 @@ use crate::fault::failed;
 /// HEAD of a restored worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Head {
-    /// A branch, by its full name, that has to be made at that commit where one is given.
+    /// A branch by its full name; it is created at `make_at` if that is given.
     Branch { name: String, make_at: Option<Oid> },
     /// A commit.
     Detached(Oid),
 }
 
-/// Chooses it.
+/// Chooses HEAD for a restored worktree.
 pub(super) fn choose(restoration: &Restoration<'_>) -> Result<Head, WorktreeError> {
     let manifest = &restoration.stored.manifest;
     let commit = manifest.head.as_ref().map(|_| restoration.stored.base);
@@ -64,18 +63,18 @@ impl Head {
         }
     }
 
-    /// Makes the branch where it is gone. One that somebody else has made since is an error: HEAD would
-    /// mean something else.
+    /// Creates the branch if it is missing. Fails if another process has created it since: HEAD would then
+    /// point to something else.
     pub(super) fn make_branch(&self, restoration: &Restoration<'_>) -> Result<(), WorktreeError> {
         let Head::Branch { name, make_at: Some(commit) } = self else { return Ok(()) };
         restoration
             .repository
             .reference(name, *commit, false, "branch: restored with its worktree")
             .map(drop)
-            .map_err(|error| failed("making the branch again in", restoration.common, error))
+            .map_err(|error| failed("recreating the branch in", restoration.common, error))
     }
 
-    /// The branch as people write it.
+    /// Returns the branch's short name.
     pub(super) fn short_branch(&self) -> Option<String> {
         match self {
             Head::Branch { name, .. } => Some(name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()),

@@ -1,8 +1,8 @@
-//! Putting a rescue back: a new worktree, registered with its repository, with files, index and git's own
-//! state as they were. It carries no mark: it is its user's, and no recovery touches it.
+//! Restores a rescue: a new worktree, registered with its repository, with files, index and git's state as
+//! they were. It has no mark: it belongs to the user, and recovery does not touch it.
 //!
-//! The entry comes into the repository's sight last. What fails before that is taken away again; what is
-//! killed leaves files in the new directory and nothing else.
+//! The entry becomes visible to the repository last. A restore that fails before that deletes what it wrote;
+//! one that is killed leaves only files in the new directory.
 
 mod files;
 mod head;
@@ -23,12 +23,12 @@ use crate::fault::failed;
 use crate::repository;
 use crate::rescues::{self, Stored};
 
-/// A rescue on its way back.
+/// A rescue that is being restored.
 pub(crate) struct Restoration<'a> {
     pub(crate) repository: &'a Repository,
     pub(crate) common: &'a Path,
     pub(crate) stored: &'a Stored,
-    /// Where it goes.
+    /// The target directory.
     pub(crate) into: &'a Path,
 }
 
@@ -49,10 +49,10 @@ pub(crate) fn restore(repo: &Path, session: &SessionId, into: &Path) -> Result<R
     }
 }
 
-/// Makes a new worktree, which has the files and the index of a rescue's commit, what the rescue says: its
-/// files, staged and unstaged as they were. `path` is where its directory is now, `admin` its entry. What git
-/// was in the middle of is not begun again: HEAD is on the new worktree's branch.
-pub(crate) fn lay_over(
+/// Applies a rescue to a new worktree that has the files and the index of the rescue's commit: its files,
+/// staged and unstaged as they were. `path` is the current path of its directory, `admin` its entry. An
+/// unfinished git operation is not continued: HEAD is on the new worktree's branch.
+pub(crate) fn apply_to_worktree(
     repository: &Repository,
     common: &Path,
     stored: &Stored,
@@ -75,7 +75,7 @@ impl Restoration<'_> {
         Ok(head.short_branch())
     }
 
-    /// Writes the files: HEAD's as a checkout gives them, then what differs, byte for byte.
+    /// Writes the files: HEAD's by a checkout, then the differences byte for byte.
     fn fill(&self, admin: &Path) -> Result<(), WorktreeError> {
         let in_git = |error: git2::Error| failed("reading the rescue for", self.into, error);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -84,19 +84,19 @@ impl Restoration<'_> {
         let dir = dir.as_fd();
         if self.stored.manifest.head.is_some() {
             let commit = self.repository.find_commit(self.stored.base).map_err(in_git)?;
-            // A checkout ends an unfinished merge, and writes an index: it gets an entry of its own for it.
-            let scaffold = register::Draft::scaffold(self, admin)?;
-            let blank = Blank { dir, path: self.into, admin: scaffold.path(), common: self.common };
+            // A checkout ends an unfinished merge and writes an index, so it gets a separate entry.
+            let temporary = register::Draft::for_checkout(self, admin)?;
+            let blank = Blank { dir, path: self.into, admin: temporary.path(), common: self.common };
             checkout::fill(&blank, self.repository, &commit)?;
         }
         files::apply(self, dir, admin).map_err(|error| failed("restoring into", self.into, error))
     }
 }
 
-/// The directory that a rescue goes into.
+/// The directory that a rescue is restored into.
 struct Directory {
     path: PathBuf,
-    /// Whether it was not there before.
+    /// Whether it did not exist before.
     is_new: bool,
 }
 
@@ -112,7 +112,7 @@ impl Directory {
                 false
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(&path).map_err(|error| failed("making", &path, error))?;
+                fs::create_dir_all(&path).map_err(|error| failed("creating", &path, error))?;
                 true
             }
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -120,13 +120,13 @@ impl Directory {
             }
             Err(error) => return Err(failed("listing", &path, error)),
         };
-        // Git and the entry must mean the same place, whatever symlinks led here.
+        // Git and the entry must use the same path, whatever symlinks it contains.
         let path = path.canonicalize().map_err(|error| failed("resolving", &path, error))?;
         Ok(Directory { path, is_new })
     }
 
-    /// Takes away what was written: all of it is ours, the directory was empty. What cannot be taken away
-    /// stays, and the error that led here is told.
+    /// Deletes what was written. Everything in the directory is ours, because it was empty. Failures are
+    /// ignored: the error that caused the cleanup is reported.
     fn clear(&self) {
         if self.is_new {
             let _ = fs::remove_dir_all(&self.path);

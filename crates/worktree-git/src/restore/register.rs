@@ -1,4 +1,4 @@
-//! The admin entry of a restored worktree: git's own state of it, from the rescue.
+//! The admin entry of a restored worktree, with git's state from the rescue.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,15 +10,15 @@ use git2::{ObjectType, Oid, Tree};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use sexton_core::{SessionId, WorktreeError};
-use sexton_durable::sync_parent;
+use sexton_durable::{LARGE_FILE, read_regular, sync_parent};
 
 use super::Restoration;
 use super::head::Head;
-use crate::blueprint::Links;
 use crate::entry;
+use crate::entry_plan::Links;
 use crate::fault::failed;
 
-/// An entry that git does not see yet. It goes away unless it was published.
+/// An entry that git does not see yet. It is deleted when dropped, unless it was published.
 pub(super) struct Draft {
     path: PathBuf,
     published: bool,
@@ -38,10 +38,10 @@ impl Draft {
         head: &Head,
         more: impl FnOnce(&Path) -> io::Result<()>,
     ) -> Result<Draft, WorktreeError> {
-        let workshop = entry::workshop(restoration.common);
+        let staging = entry::staging(restoration.common);
         let draft =
-            Draft { path: workshop.join(format!("restore-{}", SessionId::random())), published: false };
-        entry::inside(&workshop, || fs::create_dir(&draft.path))
+            Draft { path: staging.join(format!("restore-{}", SessionId::random())), published: false };
+        entry::inside(&staging, || fs::create_dir(&draft.path))
             .and_then(|()| more(&draft.path))
             .and_then(|()| fs::create_dir_all(draft.path.join("refs")))
             .and_then(|()| fs::write(draft.path.join("HEAD"), head.text()))
@@ -50,7 +50,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Writes git's state as the rescue has it, with another HEAD where it must be; the index byte for byte.
+    /// Writes git's state and the index as the rescue has them, but with `head` as HEAD.
     pub(super) fn write(restoration: &Restoration<'_>, head: &Head) -> Result<Draft, WorktreeError> {
         Draft::make(restoration, head, |path| {
             if let Some(state) = find_in(restoration, "state")? {
@@ -63,25 +63,25 @@ impl Draft {
         })
     }
 
-    /// An entry for the checkout of HEAD alone, with the sparse checkout that `admin` has.
-    pub(super) fn scaffold(restoration: &Restoration<'_>, admin: &Path) -> Result<Draft, WorktreeError> {
+    /// Creates an entry only for the checkout of HEAD, with the sparse checkout settings of `admin`.
+    pub(super) fn for_checkout(restoration: &Restoration<'_>, admin: &Path) -> Result<Draft, WorktreeError> {
         Draft::make(restoration, &Head::Detached(restoration.stored.base), |path| {
             fs::create_dir(path.join("info"))?;
             for settings in ["config.worktree", "info/sparse-checkout"] {
                 if admin.join(settings).exists() {
-                    fs::copy(admin.join(settings), path.join(settings))?;
+                    fs::write(path.join(settings), read_regular(&admin.join(settings), LARGE_FILE)?)?;
                 }
             }
             Ok(())
         })
     }
 
-    /// Where it is now.
+    /// Returns its current path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives it a name that git sees, and links the directory to it.
+    /// Moves it to a name that git sees, and links the directory to it.
     pub(super) fn publish(mut self, restoration: &Restoration<'_>) -> Result<(), WorktreeError> {
         let links = Links::of(restoration.repository)
             .map_err(|error| failed("reading the configuration of", restoration.common, error))?;
@@ -105,7 +105,7 @@ impl Draft {
                     return Ok(admin);
                 }
             }
-            unreachable!("the loop above has no end")
+            unreachable!("the loop above does not end")
         };
         publish().map_err(|error| failed("registering", restoration.into, error))?;
         self.published = true;
@@ -113,7 +113,7 @@ impl Draft {
     }
 }
 
-/// The name of an entry: that of its directory, as git does it, with a number where that is taken.
+/// Returns the name of an entry: like git, that of its directory, with a number if it is taken.
 fn name(into: &Path, attempt: usize) -> String {
     let plain = into.file_name().unwrap_or(OsStr::new("restored")).to_string_lossy();
     let keep = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
@@ -121,7 +121,7 @@ fn name(into: &Path, attempt: usize) -> String {
     if attempt == 0 { plain } else { format!("{plain}{attempt}") }
 }
 
-/// Writes the index as it was, byte for byte, into an entry.
+/// Writes the index of the rescue into an entry, byte for byte.
 pub(super) fn write_index(restoration: &Restoration<'_>, admin: &Path) -> io::Result<()> {
     match restoration.stored.index {
         Some(blob) => fs::write(admin.join("index"), load_blob(restoration, blob)?),
@@ -141,7 +141,7 @@ fn write_tree(restoration: &Restoration<'_>, tree: Oid, into: &Path) -> io::Resu
         if matches!(name, b"." | b".." | b"") || name.contains(&b'/') {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the rescue has a name that leads elsewhere",
+                "the rescue contains an invalid file name",
             ));
         }
         let path = into.join(OsStr::from_bytes(name));
@@ -156,7 +156,7 @@ fn write_tree(restoration: &Restoration<'_>, tree: Oid, into: &Path) -> io::Resu
     Ok(())
 }
 
-/// Makes the annotated tags again that the state names.
+/// Recreates the annotated tags that the state names.
 fn make_tags(restoration: &Restoration<'_>, tags: Oid) -> io::Result<()> {
     let odb = restoration.repository.odb().map_err(io::Error::other)?;
     for entry in &restoration.repository.find_tree(tags).map_err(io::Error::other)? {

@@ -1,5 +1,5 @@
-//! Commits that exist nowhere else: no other branch, tag or remote-tracking ref reaches them.
-//! `refs/sexton/*` does not count: a rescue is no reason to delete the branch it rescued.
+//! Commits that exist nowhere else: no other branch, tag or remote-tracking ref reaches them. `refs/sexton/*`
+//! does not count: a rescue is no reason to delete the branch it rescued.
 
 use std::collections::HashSet;
 
@@ -7,14 +7,14 @@ use git2::{ErrorCode, Oid, Repository, Sort};
 
 use crate::every_ref::{self, Target};
 
-/// The commits reachable from `tips` that no branch other than `own_branch` (its full name), no tag and no
-/// remote-tracking ref reaches; children before their parents.
+/// Returns the commits reachable from `tips` that no branch other than `own_branch` (its full name), no tag
+/// and no remote-tracking ref reaches; children before their parents.
 pub(crate) fn own_commits(
     repository: &Repository,
     tips: &[Oid],
     own_branch: Option<&[u8]>,
 ) -> Result<Vec<Oid>, git2::Error> {
-    // The usual case, without a look at any object: the worktree is where some branch is.
+    // The usual case, without reading any object: some other ref points to the same commit.
     let named = find_targets(repository, own_branch)?;
     if tips.iter().all(|tip| named.contains(tip)) {
         return Ok(Vec::new());
@@ -35,14 +35,14 @@ pub(crate) fn own_commits(
     walk.collect()
 }
 
-/// The refs that count. Others are not even read: there is one for each rescue.
+/// The refs that count. Others are not read: there is one for each rescue.
 const COUNTING: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
-/// What other branches, tags and remote-tracking refs name, commit or not. A symbolic one is only another name: what
-/// it names counts, unless that is the own branch.
+/// Returns the targets of other branches, tags and remote-tracking refs, whether commits or not. A symbolic
+/// ref is skipped: its target counts by itself, unless that is the own branch.
 fn find_targets(repository: &Repository, own_branch: Option<&[u8]>) -> Result<HashSet<Oid>, git2::Error> {
     let refs = every_ref::list(repository.commondir(), &COUNTING)
-        .map_err(|error| git2::Error::from_str(&format!("its refs cannot be read: {error}")))?;
+        .map_err(|error| git2::Error::from_str(&format!("cannot read its refs: {error}")))?;
     let others = refs.into_iter().filter(|(name, _)| Some(&**name) != own_branch);
     Ok(others
         .filter_map(|(_, target)| match target {
@@ -52,8 +52,8 @@ fn find_targets(repository: &Repository, own_branch: Option<&[u8]>) -> Result<Ha
         .collect())
 }
 
-/// The commits that these are, or name. What cannot be found reaches nothing, and makes nobody believe that
-/// something is safe.
+/// Returns the commits that these objects are or point to. An object that cannot be found is skipped: it
+/// reaches nothing, so no commit is wrongly considered safe.
 fn find_commits(repository: &Repository, named: &HashSet<Oid>) -> Result<HashSet<Oid>, git2::Error> {
     let mut commits = HashSet::new();
     for oid in named {
@@ -61,7 +61,7 @@ fn find_commits(repository: &Repository, named: &HashSet<Oid>) -> Result<HashSet
             Ok(commit) => {
                 commits.insert(commit.id());
             }
-            // A tag of a file, or a ref to something that is gone.
+            // A tag of a blob, or a ref to a missing object.
             Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::Peel) => {}
             Err(error) if error.code() == ErrorCode::InvalidSpec => {}
             Err(error) => return Err(error),

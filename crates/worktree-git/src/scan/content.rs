@@ -1,6 +1,6 @@
-//! The raw bytes of files, named as git would name them: no filter, no conversion of line ends, no program.
-//! What is new goes into the pack on the same pass, on several threads; a large file goes through in
-//! pieces.
+//! Reads the raw bytes of files and computes their object ids as git does, but without filters, line-end
+//! conversion or other programs. New content is written to the pack in the same pass, on several threads;
+//! large files are processed in pieces.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,44 +14,44 @@ use rustix::io::Errno;
 
 use super::index::CachedStat;
 use super::walk::{WalkError, cached, open_below};
-use crate::crew::Crew;
 use crate::pack::{self, Deflater, PackWriter, SMALL};
 use crate::tree::{EXECUTABLE, FILE, Item, SYMLINK};
+use crate::workers::Workers;
 
-/// How often a file that changes under the reader is read again.
+/// How often a file that changes while it is read is read again.
 const ATTEMPTS: usize = 3;
 
-/// A path whose content has to be looked at.
+/// A path whose content has to be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     /// The path.
     pub(crate) path: Vec<u8>,
-    /// What HEAD has there.
+    /// What HEAD has at the path.
     pub(crate) head: Option<Item>,
-    /// The mode to believe instead of the file's own, where the file system cannot say.
+    /// The mode to use instead of the file's own, if the file system does not support modes.
     pub(crate) mode: Option<u32>,
 }
 
-/// What is at a path.
+/// The content at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// As in a tree.
+    /// The item, as in a tree.
     pub(crate) item: Item,
-    /// All permission bits; a symlink has none of its own.
+    /// All permission bits; `None` for a symlink.
     pub(crate) permissions: Option<u32>,
 }
 
 /// When to stop reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// All is read.
+    /// After every candidate is read.
     Done,
-    /// Something is not as HEAD has it; what was not read by then is `None`.
+    /// After the first difference from HEAD; candidates not read by then are `None`.
     FirstChange,
 }
 
-/// Reads every candidate; `None` for one that is gone meanwhile. What HEAD does not have at that path is
-/// added to `pack`.
+/// Reads every candidate; `None` for one that no longer exists. Content that HEAD does not have at that path
+/// is added to `pack`.
 pub(crate) fn read_all(
     root: BorrowedFd<'_>,
     candidates: &[Candidate],
@@ -74,11 +74,11 @@ pub(crate) fn read_all(
         }
         Ok(contents)
     };
-    // A thread costs more than a few small files.
-    let crew = Crew::hire(candidates.len().div_ceil(8));
+    // A thread costs more than reading a few small files.
+    let workers = Workers::reserve(candidates.len().div_ceil(8));
     let mut contents = vec![None; candidates.len()];
     std::thread::scope(|scope| {
-        let helpers = crew.put_to(work, scope);
+        let helpers = workers.spawn(work, scope);
         let mut outcomes = vec![work()];
         outcomes.extend(helpers.into_iter().map(|helper| helper.join().expect("a reader does not panic")));
         for outcome in outcomes {
@@ -94,7 +94,7 @@ enum Reading {
     Changed,
 }
 
-/// What one thread reads with.
+/// The state of one reading thread.
 struct Reader<'a> {
     root: BorrowedFd<'a>,
     pack: &'a Mutex<PackWriter>,
@@ -116,7 +116,7 @@ impl Reader<'_> {
     }
 
     fn read_once(&mut self, candidate: &Candidate) -> io::Result<Reading> {
-        // NONBLOCK: what was a file a moment ago may be a named pipe now.
+        // NONBLOCK: the path may have become a named pipe since it was listed.
         let opened = match open_below(self.root, &candidate.path, OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(opened) => opened,
             Err(Errno::LOOP) => return self.read_symlink(candidate),
@@ -130,7 +130,8 @@ impl Reader<'_> {
         let mut file = File::from(opened);
         let size = u64::try_from(before.st_size).map_err(io::Error::other)?;
         let oid = if size > SMALL {
-            // Should it be HEAD's after all, the pack has it once more: it cannot be known before the end.
+            // If the content turns out to be HEAD's, the pack contains it again: this is known only at the
+            // end.
             lock(self.pack).add_stream(ObjectType::Blob, size, &mut file)?
         } else {
             self.read_small(&mut file, size, candidate)?
@@ -145,7 +146,7 @@ impl Reader<'_> {
 
     fn read_small(&mut self, file: &mut File, size: u64, candidate: &Candidate) -> io::Result<Oid> {
         let mut bytes = Vec::with_capacity(usize::try_from(size).map_err(io::Error::other)? + 1);
-        // One byte more than there should be: a file that grew is noticed by its stat.
+        // One byte more than expected: the `stat` afterwards shows that the file grew.
         file.take(size + 1).read_to_end(&mut bytes)?;
         self.add(&bytes, candidate)
     }
@@ -163,7 +164,7 @@ impl Reader<'_> {
 
     fn add(&mut self, bytes: &[u8], candidate: &Candidate) -> io::Result<Oid> {
         let oid = pack::hash(ObjectType::Blob, bytes);
-        if candidate.head.map(|head| head.oid) != Some(oid) && lock(self.pack).wants(oid) {
+        if candidate.head.map(|head| head.oid) != Some(oid) && lock(self.pack).needs(oid) {
             let deflated = self.deflater.deflate(ObjectType::Blob, oid, bytes)?;
             lock(self.pack).append(&deflated)?;
         }
@@ -171,7 +172,7 @@ impl Reader<'_> {
     }
 }
 
-/// What stays the same while nobody writes.
+/// Returns what stays the same as long as no process writes.
 fn unchanging(stat: &Stat) -> (CachedStat, i64) {
     (cached(stat), stat.st_size)
 }

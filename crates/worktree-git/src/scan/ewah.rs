@@ -7,8 +7,9 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// Reads one of an index of so many `entries` from the front of `bytes`; `None` where there is none, or one
-    /// of a larger index: a damaged length must not take the memory. Returns what follows it.
+    /// Reads the bitmap of an index with `entries` entries from the start of `bytes`, and returns it with the
+    /// remaining bytes; `None` if there is none or if it is for a larger index, so that a damaged length
+    /// cannot exhaust the memory.
     pub(crate) fn parse(bytes: &[u8], entries: usize) -> Option<(Bitmap, &[u8])> {
         let most_words = entries.div_ceil(64) + 1;
         let (_bits, rest) = number(bytes)?;
@@ -33,7 +34,7 @@ impl Bitmap {
         Some((Bitmap { words }, rest))
     }
 
-    /// The positions in it, ascending.
+    /// Returns the positions in it, ascending.
     pub(crate) fn ones(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(word, bits)| {
             (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * 64 + bit)
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_and_literals_come_back_as_positions() {
+    fn runs_and_literals_decode_to_positions() {
         let mut bytes = Vec::new();
         bytes.extend(200u32.to_be_bytes());
         bytes.extend(2u32.to_be_bytes());
@@ -66,12 +67,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bitmap_that_is_cut_off_is_none() {
+    fn truncated_bitmap_is_rejected() {
         assert!(Bitmap::parse(&[0, 0, 0, 1, 0, 0, 0, 9, 1], 64).is_none());
     }
 
     #[test]
-    fn a_run_beyond_the_index_is_refused_and_not_made() {
+    fn run_beyond_the_index_is_rejected_without_allocating_it() {
         let mut bytes = Vec::new();
         bytes.extend(64u32.to_be_bytes());
         bytes.extend(1u32.to_be_bytes());

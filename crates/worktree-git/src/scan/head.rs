@@ -1,5 +1,5 @@
-//! Where the index differs from HEAD. Directories that git still knows the tree of are compared by that
-//! one name, so that a worktree with nothing staged costs nothing here.
+//! Where the index differs from HEAD. Directories whose tree id git has cached are compared by that id, so
+//! that a worktree with nothing staged costs nothing here.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use git2::{Odb, Oid};
 use super::index::{CacheTree, Index, SPARSE_DIRECTORY};
 use crate::tree::{self, DIRECTORY, Item, Names};
 
-/// Every path where the index is not HEAD, with what HEAD has there.
+/// Every path where the index differs from HEAD, with what HEAD has there.
 pub(crate) type Staged = BTreeMap<Vec<u8>, Option<Item>>;
 
-/// Compares the index with HEAD's tree; `None` for a HEAD without a commit.
+/// Compares the index with HEAD's tree, which is `None` for a HEAD without a commit.
 pub(crate) fn find_staged(odb: &Odb<'_>, index: &Index, head: Option<Oid>) -> Result<Staged, git2::Error> {
     let mut comparison = Comparison { odb, index, staged: Staged::new() };
     comparison.compare(b"", head, 0..index.entries.len(), Some(&index.cache_tree))?;
@@ -113,8 +113,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Gives every directory that a sparse index holds as one entry its files back, so that what lies on disk
-/// there all the same is compared with something.
+/// Replaces every directory that a sparse index stores as one entry with its files, so that files that are on
+/// disk there can be compared.
 pub(crate) fn expand_sparse_directories(odb: &Odb<'_>, index: &mut Index) -> Result<(), git2::Error> {
     let sparse: Vec<(Vec<u8>, Oid)> = index
         .entries

@@ -1,13 +1,14 @@
-//! The ignore rules, as git applies them: the `.gitignore` of each directory, the repository's
-//! `info/exclude`, and the user's own file. A nearer file decides, in it the last pattern, and nothing inside
-//! an ignored directory can be taken back.
+//! The ignore rules as git applies them: the `.gitignore` of each directory, the repository's `info/exclude`,
+//! and the user's own file. The nearest file decides, and within it the last matching pattern. Nothing inside
+//! an ignored directory can be included again.
 //!
-//! libgit2 has these rules too, but drops a `!pattern` that takes back what another file ignores: work in
-//! such a directory would be lost.
+//! libgit2 implements these rules too, but drops a `!pattern` that includes again what another file ignores.
+//! Work in such a directory would be lost.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::io::ErrorKind::{InvalidInput, IsADirectory, NotADirectory, NotFound};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -15,6 +16,7 @@ use std::rc::Rc;
 use git2::Repository;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use sexton_durable::{LARGE_FILE, open_regular, read_within};
 
 use super::walk::open_below;
 use super::wildmatch::matches;
@@ -23,11 +25,11 @@ use super::wildmatch::matches;
 #[derive(Debug, PartialEq, Eq)]
 struct Pattern {
     text: Vec<u8>,
-    /// Whether it takes back what others ignore.
+    /// Whether it includes again what other patterns ignore.
     negative: bool,
-    /// Whether it is about directories alone.
+    /// Whether it applies to directories only.
     directory: bool,
-    /// Whether it has no slash, and so is about names at any depth.
+    /// Whether it has no slash and so applies to names at any depth.
     any_depth: bool,
 }
 
@@ -36,16 +38,16 @@ type Patterns = Rc<Vec<Pattern>>;
 /// The rules of a worktree.
 pub(super) struct Rules<'a> {
     root: BorrowedFd<'a>,
-    /// Those that hold everywhere, the nearest first.
+    /// The patterns that apply everywhere, the nearest first.
     everywhere: Vec<Patterns>,
-    /// Those of each directory that was asked about.
+    /// The patterns of each directory that was queried.
     of_directory: HashMap<Vec<u8>, Patterns>,
-    /// What was found out about directories.
+    /// The results for directories.
     ignored: HashMap<Vec<u8>, bool>,
 }
 
 impl<'a> Rules<'a> {
-    /// Loads the rules that do not lie in the worktree.
+    /// Loads the rules that are not in the worktree.
     pub(super) fn load(root: BorrowedFd<'a>, repository: &Repository) -> io::Result<Rules<'a>> {
         let of_repository = Some(repository.commondir().join("info/exclude"));
         let mut everywhere = Vec::new();
@@ -55,7 +57,7 @@ impl<'a> Rules<'a> {
         Ok(Rules { root, everywhere, of_directory: HashMap::new(), ignored: HashMap::new() })
     }
 
-    /// Whether a path is ignored, by itself or with a directory above it.
+    /// Returns whether a path is ignored, by itself or because of a directory above it.
     pub(super) fn is_ignored(&mut self, path: &[u8], is_directory: bool) -> io::Result<bool> {
         let (parent, _) = split(path);
         if !parent.is_empty() {
@@ -74,7 +76,7 @@ impl<'a> Rules<'a> {
         self.decide(path, is_directory)
     }
 
-    /// What the nearest pattern says that matches the path itself.
+    /// Returns the decision of the nearest pattern that matches the path itself.
     fn decide(&mut self, path: &[u8], is_directory: bool) -> io::Result<bool> {
         let mut base = path;
         loop {
@@ -99,7 +101,7 @@ impl<'a> Rules<'a> {
         let path =
             if directory.is_empty() { b".gitignore".to_vec() } else { [directory, b"/.gitignore"].concat() };
         let patterns = match open_below(self.root, &path, OFlags::RDONLY | OFlags::NONBLOCK) {
-            Ok(file) => read_patterns(&mut File::from(file))?,
+            Ok(file) => read_patterns(&File::from(file))?,
             // git does not follow a symlink here either.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Vec::new(),
             Err(errno) => return Err(errno.into()),
@@ -110,7 +112,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// The user's own ignore file.
+/// Returns the path of the user's own ignore file.
 fn find_users_file(repository: &Repository) -> Option<PathBuf> {
     let configured = repository.config().ok()?.get_path("core.excludesfile").ok();
     configured.or_else(|| {
@@ -121,22 +123,22 @@ fn find_users_file(repository: &Repository) -> Option<PathBuf> {
 }
 
 fn load_file(path: &Path) -> io::Result<Vec<Pattern>> {
-    match File::open(path) {
-        Ok(mut file) => read_patterns(&mut file),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+    match open_regular(path) {
+        Ok(file) => read_patterns(&file),
+        // A directory or a named pipe with that name has no rules.
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory | InvalidInput) => {
             Ok(Vec::new())
         }
         Err(error) => Err(error),
     }
 }
 
-fn read_patterns(file: &mut File) -> io::Result<Vec<Pattern>> {
-    // A directory or a named pipe of that name has no rules.
+fn read_patterns(file: &File) -> io::Result<Vec<Pattern>> {
+    // A directory or a named pipe with that name has no rules.
     if !file.metadata()?.is_file() {
         return Ok(Vec::new());
     }
-    let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
+    let text = read_within(file, LARGE_FILE)?;
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
     Ok(text.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
@@ -159,14 +161,14 @@ fn parse(line: &[u8]) -> Option<Pattern> {
     Some(Pattern { text: text.to_vec(), negative, directory, any_depth })
 }
 
-/// Takes off the spaces at the end that no backslash keeps.
+/// Removes trailing spaces that are not escaped with a backslash.
 fn trim_spaces(line: &[u8]) -> &[u8] {
     let mut end = 0;
     let mut position = 0;
     while position < line.len() {
         match line[position] {
             b' ' => position += 1,
-            // A backslash at the very end keeps all that is before it.
+            // A backslash at the very end keeps everything before it.
             b'\\' if position + 1 == line.len() => return line,
             b'\\' => {
                 position += 2;
@@ -181,21 +183,21 @@ fn trim_spaces(line: &[u8]) -> &[u8] {
     &line[..end]
 }
 
-/// The last pattern that matches a path below the directory of its file.
+/// Returns the last pattern that matches a path, relative to the directory of its file.
 fn find_last<'p>(patterns: &'p [Pattern], path: &[u8], is_directory: bool) -> Option<&'p Pattern> {
     patterns.iter().rev().filter(|pattern| is_directory || !pattern.directory).find(|pattern| {
         if pattern.any_depth {
             return matches(&pattern.text, split(path).1, false);
         }
         let text = pattern.text.strip_prefix(b"/").unwrap_or(&pattern.text);
-        // git compares what comes before the first star by itself, so that `a**/b` begins like `**/b`.
+        // git compares the part before the first wildcard literally, so that `a**/b` starts like `**/b`.
         let plain = text.iter().position(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'));
         let (plain, rest) = text.split_at(plain.unwrap_or(text.len()));
         path.strip_prefix(plain).is_some_and(|path| matches(rest, path, true))
     })
 }
 
-/// A path's directory, empty for the top, and its name.
+/// Splits a path into its directory, empty for the top, and its name.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -208,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_as_git_reads_it() {
+    fn line_is_parsed_as_git_parses_it() {
         let pattern = |text: &str, negative, directory, any_depth| {
             Some(Pattern { text: text.as_bytes().to_vec(), negative, directory, any_depth })
         };

@@ -1,34 +1,34 @@
-//! The index file, read as it lies there. It is never written, and never through a library that would
-//! refresh it: a left-over `index.lock` is no obstacle, split and sparse indexes are understood, and what
-//! cannot be understood is an error, because staged content that nobody saw would be lost.
+//! Reads the index file. It is never written, and never read through a library that would refresh it. A
+//! left-over `index.lock` does not matter, split and sparse indexes are supported, and anything unknown is an
+//! error, because staged content that was not read would be lost.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use git2::Oid;
+use sexton_durable::{LARGE_FILE, open_regular, read_regular, read_within};
 use sha1::{Digest, Sha1};
 
 use super::ewah::Bitmap;
 
-/// The length of an object's name.
+/// The length of an object id.
 const OID: usize = 20;
-/// The part of an entry before its path.
+/// The length of an entry before its path.
 const FIXED: usize = 40 + OID + 2;
 
 const EXTENDED: u16 = 0x4000;
 const SKIP_WORKTREE: u16 = 0x4000;
 const INTENT_TO_ADD: u16 = 0x2000;
 
-/// A directory that a sparse index stands for as one entry.
+/// A directory that a sparse index represents as one entry.
 pub(crate) const SPARSE_DIRECTORY: u32 = 0o040_000;
 /// A submodule's commit.
 pub(crate) const GITLINK: u32 = 0o160_000;
 
-/// The part of a file's `stat` that git remembers, cut to 32 bits as git cuts it.
+/// The part of a file's `stat` that git stores, truncated to 32 bits as git does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CachedStat {
     pub(crate) ctime: (u32, u32),
@@ -39,34 +39,33 @@ pub(crate) struct CachedStat {
     pub(crate) size: u32,
 }
 
-/// One entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     path: Range<usize>,
     /// The blob, or a submodule's commit.
     pub(crate) oid: Oid,
-    /// As in a tree.
+    /// The mode, as in a tree.
     pub(crate) mode: u32,
-    /// What the file looked like when it was last known to be `oid`.
+    /// The file's `stat` when its content was last known to be `oid`.
     pub(crate) stat: CachedStat,
     /// 0, or 1 to 3 in a conflict.
     pub(crate) stage: u8,
-    /// Not meant to be on disk.
+    /// Whether it is not meant to be on disk.
     pub(crate) skip_worktree: bool,
-    /// Announced with `git add -N`, without content.
+    /// Whether it was added with `git add -N`, without content.
     pub(crate) intent_to_add: bool,
 }
 
-/// The tree that a directory of the index would be written as, where git still knows it.
+/// The tree that a directory of the index would be written as, if git still knows it.
 #[derive(Debug, Default)]
 pub(crate) struct CacheTree {
-    /// `None` where something below has changed since.
+    /// `None` if something below has changed since.
     pub(crate) oid: Option<Oid>,
     children: Vec<(Vec<u8>, CacheTree)>,
 }
 
 impl CacheTree {
-    /// The subtree of that name.
+    /// Returns the subtree with that name.
     pub(crate) fn find_child(&self, name: &[u8]) -> Option<&CacheTree> {
         self.children.iter().find(|(child, _)| child == name).map(|(_, tree)| tree)
     }
@@ -75,47 +74,49 @@ impl CacheTree {
 /// An index, sorted by path and stage.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// Its entries.
     pub(crate) entries: Vec<Entry>,
     /// The bytes of every path.
     paths: Vec<u8>,
-    /// What git knows of its trees.
+    /// The trees that git has cached.
     pub(crate) cache_tree: CacheTree,
-    /// The blobs that conflicts were resolved from, which `git checkout -m` gives back.
+    /// The blobs that conflicts were resolved from; `git checkout -m` restores them.
     pub(crate) resolve_undo: Vec<Oid>,
-    /// When it was written: an entry not older than that could have changed unseen.
+    /// When it was written: an entry that is not older could have changed without a difference in its `stat`.
     pub(crate) written: (u32, u32),
-    /// The file's bytes; `None` where there is no index.
+    /// The file's bytes; `None` if there is no index.
     pub(crate) raw: Option<Vec<u8>>,
 }
 
-/// Whole seconds and nanoseconds, cut to what an index holds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "git cuts them the same way")]
+/// Truncates seconds and nanoseconds to what an index stores.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "git truncates them the same way"
+)]
 pub(crate) fn cut_time(seconds: i64, nanoseconds: i64) -> (u32, u32) {
     (seconds as u32, nanoseconds as u32)
 }
 
 impl Index {
-    /// Reads the index of a worktree's git directory; an empty one where there is none.
+    /// Reads the index of a worktree's git directory; returns an empty one if there is none.
     pub(crate) fn load(admin: &Path) -> io::Result<Index> {
         let path = admin.join("index");
-        let mut file = match File::open(&path) {
+        let file = match open_regular(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Index::default()),
             Err(error) => return Err(error),
         };
-        // Of the very file that is read: another may take its name meanwhile.
+        // The metadata of the open file: another file may take its name in the meantime.
         let metadata = file.metadata()?;
-        let mut raw = Vec::new();
-        file.read_to_end(&mut raw)?;
+        let raw = read_within(&file, LARGE_FILE)?;
         let mut index = parse(&raw, Some(admin))?;
         index.written = cut_time(metadata.mtime(), metadata.mtime_nsec());
         index.raw = Some(raw);
         Ok(index)
     }
 
-    /// The paths, in the bytes of an index, that are not meant to be on disk. Those of a shared index are
-    /// looked for beside it in `admin`.
+    /// Returns the paths, in the bytes of an index, that are not meant to be on disk. A shared index is read
+    /// from `admin`.
     pub(crate) fn find_skipped(raw: &[u8], admin: &Path) -> io::Result<HashSet<Vec<u8>>> {
         let index = parse(raw, Some(admin))?;
         let skipped =
@@ -123,19 +124,19 @@ impl Index {
         Ok(skipped.map(|entry| index.path(entry).to_vec()).collect())
     }
 
-    /// Reads the bytes of an index without their checksum.
+    /// Parses the bytes of an index without their checksum.
     #[cfg(fuzzing)]
     pub(super) fn parse_unsummed(body: &[u8]) -> io::Result<Index> {
         parse_body(body, None)
     }
 
-    /// An entry's path.
+    /// Returns an entry's path.
     pub(crate) fn path(&self, entry: &Entry) -> &[u8] {
         &self.paths[entry.path.clone()]
     }
 
-    /// Adds an entry that the file does not have, of a path that need not be on disk. [`Index::sort`] must
-    /// follow.
+    /// Adds an entry that is not in the file, for a path that need not be on disk. The caller must call
+    /// [`Index::sort`] afterwards.
     pub(crate) fn push_skipped(&mut self, path: &[u8], oid: Oid, mode: u32) {
         let start = self.paths.len();
         self.paths.extend_from_slice(path);
@@ -150,7 +151,7 @@ impl Index {
         });
     }
 
-    /// Puts the entries in git's order.
+    /// Sorts the entries in git's order.
     pub(crate) fn sort(&mut self) {
         let Index { entries, paths, .. } = self;
         entries.sort_by(|one, other| {
@@ -158,7 +159,7 @@ impl Index {
         });
     }
 
-    /// The entries, within `among`, whose path begins with `prefix`.
+    /// Returns the entries within `among` whose path starts with `prefix`.
     pub(crate) fn below(&self, among: Range<usize>, prefix: &[u8]) -> Range<usize> {
         let entries = &self.entries[among.clone()];
         let start = entries.partition_point(|entry| self.path(entry) < prefix);
@@ -167,8 +168,8 @@ impl Index {
         among.start + start..among.start + start + length
     }
 
-    /// As [`at`](Index::at), faster where that is next to `last`: a file system mostly lists a directory in the
-    /// order in which it was filled, or in the reverse.
+    /// Like [`at`](Index::at), but faster if the entry is next to `last`: a file system usually lists a
+    /// directory in the order in which it was filled, or in the reverse order.
     pub(crate) fn at_near(&self, last: usize, among: Range<usize>, path: &[u8]) -> Range<usize> {
         let is_whole = |position: usize| {
             among.contains(&position)
@@ -179,7 +180,7 @@ impl Index {
         near.map_or_else(|| self.at(among.clone(), path), |near| near..near + 1)
     }
 
-    /// The entries, within `among`, of exactly this path: one, or up to three in a conflict.
+    /// Returns the entries within `among` with exactly this path: one, or up to three in a conflict.
     pub(crate) fn at(&self, among: Range<usize>, path: &[u8]) -> Range<usize> {
         let entries = &self.entries[among.clone()];
         let start = entries.partition_point(|entry| self.path(entry) < path);
@@ -192,14 +193,15 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the index is damaged: {what}"))
 }
 
-/// Reads front to back, and fails where the file ends too soon.
+/// Reads from front to back, and fails if the data ends too early.
 struct Reader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     fn take(&mut self, length: usize) -> io::Result<&'a [u8]> {
-        let (taken, rest) = self.bytes.split_at_checked(length).ok_or_else(|| damaged("it ends too soon"))?;
+        let (taken, rest) =
+            self.bytes.split_at_checked(length).ok_or_else(|| damaged("it ends too early"))?;
         self.bytes = rest;
         Ok(taken)
     }
@@ -218,10 +220,10 @@ impl<'a> Reader<'a> {
         Oid::from_bytes(self.take(OID)?).map_err(io::Error::other)
     }
 
-    /// Everything up to `end`, which is skipped.
+    /// Returns everything up to `end`, and skips `end`.
     fn until(&mut self, end: u8) -> io::Result<&'a [u8]> {
         let length = self.bytes.iter().position(|byte| *byte == end);
-        let taken = self.take(length.ok_or_else(|| damaged("it ends inside a text"))?)?;
+        let taken = self.take(length.ok_or_else(|| damaged("it ends inside a string"))?)?;
         self.take(1)?;
         Ok(taken)
     }
@@ -231,10 +233,10 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(digits)
             .ok()
             .and_then(|digits| digits.parse().ok())
-            .ok_or_else(|| damaged("a number is not one"))
+            .ok_or_else(|| damaged("a number is invalid"))
     }
 
-    /// The number encoding of pack offsets, which version 4 uses for shared path beginnings.
+    /// Reads the number encoding of pack offsets, which version 4 uses for shared path prefixes.
     fn varint(&mut self) -> io::Result<usize> {
         let mut byte = self.take(1)?[0];
         let mut value = usize::from(byte & 0x7f);
@@ -253,7 +255,7 @@ impl<'a> Reader<'a> {
 fn parse(raw: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
     let (body, checksum) =
         raw.split_at_checked(raw.len().saturating_sub(OID)).ok_or_else(|| damaged("it is empty"))?;
-    // All zeros is git's way to say that it did not compute one (`index.skipHash`).
+    // All zeros means that git did not compute a checksum (`index.skipHash`).
     if checksum.iter().any(|byte| *byte != 0) && Sha1::digest(body)[..] != *checksum {
         return Err(damaged("its checksum is wrong"));
     }
@@ -263,15 +265,15 @@ fn parse(raw: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
 fn parse_body(body: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
     let mut reader = Reader { bytes: body };
     if reader.take(4)? != b"DIRC" {
-        return Err(damaged("it does not begin like one"));
+        return Err(damaged("its signature is wrong"));
     }
     let version = reader.number()?;
     if !(2..=4).contains(&version) {
-        return Err(damaged(&format!("version {version} is not known here")));
+        return Err(damaged(&format!("version {version} is not supported")));
     }
     let count = reader.number()?;
     let mut index = Index { paths: Vec::with_capacity(body.len() / 2), ..Index::default() };
-    // As many as it says, as far as there is room for them.
+    // The count is not trusted: no more than the data has space for.
     index.entries.reserve_exact(usize::try_from(count).map_err(io::Error::other)?.min(body.len() / FIXED));
     for _ in 0..count {
         let entry = parse_entry(&mut reader, version, &mut index)?;
@@ -290,7 +292,7 @@ fn parse_body(body: &[u8], shared_in: Option<&Path>) -> io::Result<Index> {
             [b'A'..=b'Z', ..] => {}
             other => {
                 let name = String::from_utf8_lossy(other);
-                return Err(damaged(&format!("it needs `{name}`, which is not known here")));
+                return Err(damaged(&format!("it needs the extension `{name}`, which is not supported")));
             }
         }
     }
@@ -334,10 +336,10 @@ fn parse_entry(reader: &mut Reader<'_>, version: u32, index: &mut Index) -> io::
 }
 
 /// Deeper than any path can be.
-const DEEPEST: usize = 2048;
+const MAX_DEPTH: usize = 2048;
 
 fn parse_cache_tree(reader: &mut Reader<'_>, depth: usize) -> io::Result<(Vec<u8>, CacheTree)> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(damaged("its trees are deeper than any path"));
     }
     let name = reader.until(0)?.to_vec();
@@ -366,30 +368,32 @@ fn parse_resolve_undo(reader: &mut Reader<'_>) -> io::Result<Vec<Oid>> {
     Ok(blobs)
 }
 
-/// Puts a split index together: the shared one, without what was deleted, with what was replaced (entries
-/// without a path, in order) and with what was added.
+/// Joins a split index: the shared index without the deleted entries, with the replaced ones (entries without
+/// a path, in order) and the added ones.
 fn join_shared(split: Index, link: &[u8], directory: &Path) -> io::Result<Index> {
     let mut reader = Reader { bytes: link };
     let base = reader.oid()?;
     if base.is_zero() {
         return Ok(split);
     }
-    let raw = fs::read(directory.join(format!("sharedindex.{base}")))?;
+    let raw = read_regular(&directory.join(format!("sharedindex.{base}")), LARGE_FILE)?;
     let mut joined = parse(&raw, None)?;
     let count = joined.entries.len();
     let (deleted, replaced) = match reader.bytes {
         [] => (Bitmap::default(), Bitmap::default()),
         bitmaps => {
             let (deleted, rest) =
-                Bitmap::parse(bitmaps, count).ok_or_else(|| damaged("its link is broken"))?;
-            let (replaced, _) = Bitmap::parse(rest, count).ok_or_else(|| damaged("its link is broken"))?;
+                Bitmap::parse(bitmaps, count).ok_or_else(|| damaged("its link extension is invalid"))?;
+            let (replaced, _) =
+                Bitmap::parse(rest, count).ok_or_else(|| damaged("its link extension is invalid"))?;
             (deleted, replaced)
         }
     };
     let mut replacements = split.entries.iter().filter(|entry| entry.path.is_empty());
     for position in replaced.ones() {
-        let entry = joined.entries.get_mut(position).ok_or_else(|| damaged("its link is broken"))?;
-        let replacement = replacements.next().ok_or_else(|| damaged("its link is broken"))?;
+        let entry =
+            joined.entries.get_mut(position).ok_or_else(|| damaged("its link extension is invalid"))?;
+        let replacement = replacements.next().ok_or_else(|| damaged("its link extension is invalid"))?;
         *entry = Entry { path: entry.path.clone(), ..replacement.clone() };
     }
     let mut position = 0;
@@ -409,7 +413,7 @@ fn join_shared(split: Index, link: &[u8], directory: &Path) -> io::Result<Index>
     Ok(joined)
 }
 
-// The layout is fixed by git; this keeps the constant honest.
+// The layout is fixed by git; this checks the constant.
 const _: () = assert!(FIXED == 62);
 
 #[cfg(test)]
@@ -417,12 +421,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_found_from_wherever_one_looked_last() {
+    fn at_near_finds_the_same_entries_as_at() {
         let mut index = Index::default();
         for path in ["a/1", "a/2", "a/3", "b/1", "b/2"] {
             index.push_skipped(path.as_bytes(), Oid::ZERO_SHA1, 0o100_644);
         }
-        // In conflict, one path has several entries.
+        // In a conflict, one path has several entries.
         for stage in 1..=3 {
             index.push_skipped(b"b/3", Oid::ZERO_SHA1, 0o100_644);
             index.entries.last_mut().unwrap().stage = stage;
@@ -438,7 +442,7 @@ mod tests {
         }
     }
 
-    /// An index without entries, whose trees lie `depth` deep.
+    /// Returns an index without entries, whose trees are nested `depth` levels deep.
     fn nested(depth: usize) -> Vec<u8> {
         let trees = [b"d\x00-1 1\n".repeat(depth), b"d\x00-1 0\n".to_vec()].concat();
         let length = u32::try_from(trees.len()).unwrap().to_be_bytes();
@@ -446,8 +450,8 @@ mod tests {
     }
 
     #[test]
-    fn trees_that_are_deeper_than_any_path_are_damage_and_do_not_exhaust_the_stack() {
-        assert!(parse(&nested(DEEPEST), None).is_ok());
+    fn cache_trees_deeper_than_any_path_are_rejected_without_exhausting_the_stack() {
+        assert!(parse(&nested(MAX_DEPTH), None).is_ok());
         let error = parse(&nested(1_000_000), None).unwrap_err();
         assert!(error.to_string().contains("deeper than any path"), "{error}");
     }

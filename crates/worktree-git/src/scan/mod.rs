@@ -1,7 +1,7 @@
-//! What a worktree holds that HEAD does not: the question behind both `inspect` and `rescue`.
+//! Finds what a worktree contains that HEAD does not. `inspect` and `rescue` both use it.
 //!
-//! Architecture invariant: nothing here writes, and nothing here runs a program. A doubt is an error or a
-//! file read once more; it is never "clean".
+//! Architecture invariant: nothing here writes, and nothing here runs a program. Uncertainty causes an error
+//! or another read; it never means "clean".
 
 pub(crate) mod commits;
 pub(crate) mod content;
@@ -34,37 +34,38 @@ pub(crate) use walk::open_below;
 
 use crate::every_ref;
 use crate::fault::failed;
+use crate::own_worktree::OwnWorktree;
 use crate::pack::PackWriter;
-use crate::site::Site;
 use crate::tree::{self, DIRECTORY, Item, SYMLINK};
 use content::{Candidate, Content, Until};
 use head::Staged;
 use index::{GITLINK, Index};
-use walk::{PathMode, Seen, Sighting, WalkError};
+use walk::{PathMode, Seen, WalkError, WalkReport};
 
-/// Where a worktree is.
+/// The paths of a worktree.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
-    /// Its top, held open.
+    /// Its top directory, held open.
     pub(crate) root: BorrowedFd<'a>,
-    /// Its path, for people and for repositories inside.
+    /// Its path, for messages and for repositories inside.
     pub(crate) workdir: &'a Path,
-    /// The path that links inside it were written for: its place in the yard, also while it is in the trash.
+    /// The path that links inside it were written for: its path in the worktree root, also while it is in the
+    /// trash.
     pub(crate) home: &'a Path,
     /// Its own git directory.
     pub(crate) admin: &'a Path,
 }
 
 impl<'a> Place<'a> {
-    /// Where the worktree at a site is; `None` where its directory is gone.
-    pub(crate) fn of(site: &'a Site) -> Option<Place<'a>> {
-        let workdir = site.workdir.as_ref()?;
+    /// Returns the paths of a worktree; `None` if its directory is missing.
+    pub(crate) fn of(worktree: &'a OwnWorktree) -> Option<Place<'a>> {
+        let workdir = worktree.workdir.as_ref()?;
         let root = workdir.dir.as_fd();
-        Some(Place { root, workdir: &workdir.path, home: &site.plot.path, admin: &site.admin })
+        Some(Place { root, workdir: &workdir.path, home: &worktree.location.path, admin: &worktree.admin })
     }
 }
 
-/// The worktree cannot be rescued as it is, for a reason that a person can do something about.
+/// Returns the error for a worktree that cannot be rescued as it is, for a reason that the user can resolve.
 pub(crate) fn cannot_rescue(place: &Place<'_>, why: impl Into<String>) -> WorktreeError {
     WorktreeError::CannotRescue { path: place.workdir.to_owned(), why: why.into() }
 }
@@ -91,7 +92,7 @@ impl Head {
             Ok(commit) => Some((commit.id(), commit.tree_id())),
             Err(error) if error.code() == ErrorCode::NotFound => match &branch {
                 Some(branch) if is_unborn(repository, branch)? => None,
-                // Without its commit it is damaged, or cannot be read.
+                // Its commit is missing: the branch is damaged or cannot be read.
                 _ => return Err(error),
             },
             Err(error) => return Err(error),
@@ -99,52 +100,50 @@ impl Head {
         Ok(Head { commit, branch })
     }
 
-    /// HEAD's tree.
+    /// Returns HEAD's tree.
     pub(crate) fn tree(&self) -> Option<Oid> {
         self.commit.map(|(_, tree)| tree)
     }
 }
 
-/// Whether a branch is still to be made.
+/// Returns whether a branch does not exist yet.
 fn is_unborn(repository: &Repository, branch: &[u8]) -> Result<bool, git2::Error> {
     let found = every_ref::find_one(repository.commondir(), branch);
-    let found =
-        found.map_err(|error| git2::Error::from_str(&format!("its branch cannot be read: {error}")))?;
+    let found = found.map_err(|error| git2::Error::from_str(&format!("cannot read its branch: {error}")))?;
     Ok(found.is_none())
 }
 
 /// A worktree opened for reading.
 pub(crate) struct Subject {
-    /// The repository, as seen from the worktree.
+    /// The repository, opened from the worktree.
     pub(crate) repository: Repository,
     /// What is checked out.
     pub(crate) head: Head,
 }
 
 impl Subject {
-    /// Opens a worktree by its own git directory, so that what its `.git` file says does not matter.
-    pub(crate) fn open(site: &Site) -> Result<Subject, WorktreeError> {
+    /// Opens a worktree by its git directory, so that the content of its `.git` file does not matter.
+    pub(crate) fn open(worktree: &OwnWorktree) -> Result<Subject, WorktreeError> {
         let open = || -> Result<Subject, git2::Error> {
-            let repository = Repository::open(&site.admin)?;
+            let repository = Repository::open(&worktree.admin)?;
             let head = Head::load(&repository)?;
             Ok(Subject { repository, head })
         };
-        open().map_err(|error| failed("opening the worktree's repository at", &site.admin, error))
+        open().map_err(|error| failed("opening the worktree's repository at", &worktree.admin, error))
     }
 }
 
-/// What differs, and what has to be read to know.
+/// What differs, and what has to be read to decide.
 #[derive(Debug)]
 pub(crate) struct Findings {
-    /// The index.
     pub(crate) index: Index,
-    /// Where the index is not HEAD.
+    /// Where the index differs from HEAD.
     pub(crate) staged: Staged,
-    /// What only its content can tell about.
+    /// Paths for which only the content can decide.
     pub(crate) candidates: Vec<Candidate>,
-    /// Paths that HEAD has and the worktree has not, or that are submodules at another commit.
+    /// Paths that HEAD has and the worktree does not have, and submodules at another commit.
     pub(crate) known: Vec<(Vec<u8>, Option<Item>)>,
-    /// Directories with nothing in them.
+    /// Empty directories.
     pub(crate) empty: Vec<Vec<u8>>,
     /// Unchanged files with unusual permission bits.
     pub(crate) file_modes: Vec<PathMode>,
@@ -152,12 +151,12 @@ pub(crate) struct Findings {
     pub(crate) directory_modes: Vec<PathMode>,
     /// What is not saved, and why.
     pub(crate) left_out: Vec<(Vec<u8>, String)>,
-    /// Whether a merge, a rebase or the like was under way.
+    /// Whether a merge, a rebase or a similar operation is unfinished.
     pub(crate) unfinished: bool,
 }
 
-/// Looks at a worktree. One whose creation was cut off (`complete` is false) is clean where a file is
-/// missing: no command ever ran in it.
+/// Scans a worktree. If its creation was interrupted (`complete` is false), a missing file is not a change:
+/// no command ever ran in it.
 pub(crate) fn scan(
     place: &Place<'_>,
     subject: &Subject,
@@ -174,40 +173,40 @@ pub(crate) fn scan(
     }
     let trust_executable_bit =
         repository.config().and_then(|config| config.get_bool("core.filemode")).unwrap_or(true);
-    let (seen, sighting) =
+    let (seen, report) =
         walk::walk(place.root, &index, trust_executable_bit).map_err(|error| walk_failed(place, error))?;
     let staged = head::find_staged(&odb, &index, subject.head.tree()).map_err(in_git)?;
-    let untracked = untracked::sort_out(place, repository, &staged, &sighting, save_ignored)?;
+    let untracked = untracked::classify(place, repository, &staged, &report, save_ignored)?;
 
     let mut findings = Findings {
         candidates: Vec::new(),
         known: Vec::new(),
-        empty: [sighting.empty.clone(), untracked.empty].concat(),
-        file_modes: sighting.file_modes.clone(),
-        directory_modes: [sighting.directory_modes.clone(), untracked.directory_modes].concat(),
+        empty: [report.empty.clone(), untracked.empty].concat(),
+        file_modes: report.file_modes.clone(),
+        directory_modes: [report.directory_modes.clone(), untracked.directory_modes].concat(),
         left_out: untracked.left_out,
         unfinished: is_unfinished(place.admin)?,
         index,
         staged,
     };
-    findings.judge_tracked(&seen, &sighting, trust_executable_bit);
+    findings.judge_tracked(&seen, &report, trust_executable_bit);
     if !sexton_mutant::is("no_untracked") {
         findings.add_untracked(place, untracked.files)?;
     }
-    findings.judge_repositories(place, &sighting, &untracked.nested, save_ignored)?;
-    findings.left_out.extend(sighting.special.into_iter().map(|(path, why)| (path, why.to_owned())));
+    findings.judge_repositories(place, &report, &untracked.nested, save_ignored)?;
+    findings.left_out.extend(report.special.into_iter().map(|(path, why)| (path, why.to_owned())));
     findings.empty.sort_unstable();
     findings.left_out.sort_unstable();
     findings.directory_modes.sort_unstable();
     findings.candidates.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     if let Some(path) = findings.candidates.iter().find(|candidate| !can_be_in_a_tree(&candidate.path)) {
         let shown = String::from_utf8_lossy(&path.path).into_owned();
-        return Err(cannot_rescue(place, format!("git cannot hold a file named {shown}")));
+        return Err(cannot_rescue(place, format!("git cannot store a file named {shown}")));
     }
     Ok(findings)
 }
 
-/// The index; for a worktree that was never finished and has none yet, what HEAD would give.
+/// Reads the index; for an incomplete worktree without an index, builds it from HEAD.
 fn load_index(place: &Place<'_>, odb: &Odb<'_>, head: &Head, complete: bool) -> Result<Index, WorktreeError> {
     let mut index = Index::load(place.admin)
         .map_err(|error| failed("reading the index of", &place.admin.join("index"), error))?;
@@ -220,7 +219,7 @@ fn load_index(place: &Place<'_>, odb: &Odb<'_>, head: &Head, complete: bool) -> 
 }
 
 impl Findings {
-    /// What HEAD has at an entry's path.
+    /// Returns what HEAD has at an entry's path.
     fn head_of(&self, position: usize) -> Option<Item> {
         let entry = &self.index.entries[position];
         match self.staged.get(self.index.path(entry)) {
@@ -229,15 +228,15 @@ impl Findings {
         }
     }
 
-    fn judge_tracked(&mut self, seen: &[Seen], sighting: &Sighting, trust_executable_bit: bool) {
+    fn judge_tracked(&mut self, seen: &[Seen], report: &WalkReport, trust_executable_bit: bool) {
         for (position, seen) in seen.iter().enumerate() {
             let entry = &self.index.entries[position];
             let path = self.index.path(entry);
-            // Nearly all of them: nothing is copied for those.
+            // The common case, so nothing is copied for it.
             if *seen == Seen::Same && !self.staged.contains_key(path) {
                 continue;
             }
-            // In a conflict one path has several entries; the first speaks for it.
+            // In a conflict, one path has several entries; only the first is used.
             if position > 0 && self.index.path(&self.index.entries[position - 1]) == path {
                 continue;
             }
@@ -245,8 +244,9 @@ impl Findings {
             let of_a_file = !matches!(entry.mode, SYMLINK | GITLINK);
             let mode = (!trust_executable_bit && of_a_file).then_some(entry.mode);
             match seen {
-                // Its repository is judged apart. A file or a symlink in the place of one is a file.
-                _ if entry.mode == GITLINK && sighting.submodules.binary_search(&path).is_ok() => {}
+                // Its repository is checked separately. A file or a symlink in its place is treated as a
+                // file.
+                _ if entry.mode == GITLINK && report.submodules.binary_search(&path).is_ok() => {}
                 Seen::Same | Seen::Unsure => self.candidates.push(Candidate { path, head, mode }),
                 Seen::Missing if entry.skip_worktree => {}
                 Seen::Missing if head.is_some() => self.known.push((path, None)),
@@ -255,8 +255,8 @@ impl Findings {
         }
     }
 
-    /// Adds what git does not know, and what only HEAD knows: it may still lie on disk, in a folder that
-    /// is ignored by now.
+    /// Adds untracked files, and files that only HEAD has: they may still be on disk, in a directory that is
+    /// ignored by now.
     fn add_untracked(&mut self, place: &Place<'_>, files: Vec<Vec<u8>>) -> Result<(), WorktreeError> {
         let of_head: Vec<(Vec<u8>, Item)> = self
             .staged
@@ -283,7 +283,7 @@ impl Findings {
     fn judge_repositories(
         &mut self,
         place: &Place<'_>,
-        sighting: &Sighting,
+        report: &WalkReport,
         untracked: &[Vec<u8>],
         save_ignored: bool,
     ) -> Result<(), WorktreeError> {
@@ -291,7 +291,7 @@ impl Findings {
             return Ok(());
         }
         nested::require_expendable_modules(place)?;
-        for path in &sighting.submodules {
+        for path in &report.submodules {
             let position = self.index.at(0..self.index.entries.len(), path).start;
             let head = self.head_of(position);
             let index = Item { mode: GITLINK, oid: self.index.entries[position].oid };
@@ -303,7 +303,7 @@ impl Findings {
                 self.known.push((path.clone(), Some(item)));
             }
         }
-        for path in sighting.nested.iter().chain(untracked) {
+        for path in report.nested.iter().chain(untracked) {
             nested::require_expendable(place, path, save_ignored)?;
             let why = "it is a repository of its own, with nothing that its remotes do not have";
             self.left_out.push((path.clone(), why.to_owned()));
@@ -311,8 +311,8 @@ impl Findings {
         Ok(())
     }
 
-    /// Whether somebody set permission bits: a file that is otherwise as HEAD has it has neither the usual
-    /// ones nor those that a umask gives to most files here.
+    /// Returns whether permission bits were set on purpose: a file whose content is HEAD's has neither the
+    /// usual bits nor those that a umask gives to most files here.
     pub(crate) fn has_set_modes(&self, contents: &[Option<Content>]) -> bool {
         let read = self.candidates.iter().zip(contents).filter_map(|(candidate, content)| {
             let content = content.filter(|content| Some(content.item) == candidate.head)?;
@@ -321,7 +321,7 @@ impl Findings {
         let unusual: Vec<u32> = self.file_modes.iter().map(|(_, mode)| *mode).chain(read).collect();
         let mut counts = HashMap::<u32, usize>::new();
         for mode in &unusual {
-            // An executable file shows the same umask: what may read it may run it.
+            // An executable file shows the same umask in its read bits.
             *counts.entry(mode & 0o666).or_default() += 1;
         }
         let most = counts.into_iter().max_by_key(|(_, count)| *count);
@@ -331,7 +331,8 @@ impl Findings {
             .any(|mode| Some(mode & 0o666) != masked || ![0, (mode & 0o444) >> 2].contains(&(mode & !0o666)))
     }
 
-    /// The blobs that only the index names: staged, in conflict, announced, or resolved from.
+    /// Returns the blobs that only the index names: staged, in conflict, intended to add, or recorded for
+    /// resolve-undo.
     pub(crate) fn staged_objects(&self) -> BTreeSet<Oid> {
         let whole = 0..self.index.entries.len();
         let entries =
@@ -343,7 +344,7 @@ impl Findings {
             .collect()
     }
 
-    /// Whether there is something to save that needs no reading.
+    /// Returns whether there is something to save that needs no reading.
     pub(crate) fn is_changed(&self) -> bool {
         let new = |candidate: &Candidate| candidate.head.is_none();
         !self.staged.is_empty()
@@ -353,12 +354,12 @@ impl Findings {
             || self.candidates.iter().any(new)
     }
 
-    /// Whether anything is not as HEAD has it. Reads no further than to the first thing that is not.
+    /// Returns whether anything differs from HEAD. Stops reading at the first difference.
     fn has_changes(&self, place: &Place<'_>) -> Result<bool, WorktreeError> {
         if self.is_changed() {
             return Ok(true);
         }
-        let nowhere = Mutex::new(PackWriter::rehearsal());
+        let nowhere = Mutex::new(PackWriter::dry_run());
         let contents = content::read_all(place.root, &self.candidates, &nowhere, Until::FirstChange)
             .map_err(|error| walk_failed(place, error))?;
         let differs = |(candidate, content): (&Candidate, &Option<Content>)| {
@@ -367,13 +368,13 @@ impl Findings {
         Ok(self.candidates.iter().zip(&contents).any(differs) || self.has_set_modes(&contents))
     }
 
-    /// Leaves out what a creation that was cut off had only begun to write: a file that is a beginning of
-    /// HEAD's, and a directory whose files were still to come.
-    pub(crate) fn forgive_beginnings(&mut self, place: &Place<'_>, odb: &Odb<'_>) -> io::Result<()> {
+    /// Leaves out what an interrupted creation had only partly written: a file whose content is a prefix of
+    /// HEAD's, and a directory that is still empty.
+    pub(crate) fn drop_partial_writes(&mut self, place: &Place<'_>, odb: &Odb<'_>) -> io::Result<()> {
         self.empty.clear();
         let mut kept = Vec::new();
         for candidate in std::mem::take(&mut self.candidates) {
-            if !is_beginning(place, odb, &candidate)? {
+            if !is_partial_write(place, odb, &candidate)? {
                 kept.push(candidate);
             }
         }
@@ -382,7 +383,7 @@ impl Findings {
     }
 }
 
-fn is_beginning(place: &Place<'_>, odb: &Odb<'_>, candidate: &Candidate) -> io::Result<bool> {
+fn is_partial_write(place: &Place<'_>, odb: &Odb<'_>, candidate: &Candidate) -> io::Result<bool> {
     let Some(head) = candidate.head.filter(|head| head.mode & 0o170_000 == 0o100_000) else {
         return Ok(false);
     };
@@ -401,8 +402,8 @@ fn is_beginning(place: &Place<'_>, odb: &Odb<'_>, candidate: &Candidate) -> io::
     Ok(whole.data().starts_with(&bytes))
 }
 
-/// What the admin directory alone still knows of a worktree whose directory is gone: what was staged, as if
-/// the files had been like that.
+/// Scans a worktree whose directory is missing, from its admin directory only: the staged content is used as
+/// the content of the files.
 pub(crate) fn scan_without_directory(admin: &Path, subject: &Subject) -> Result<Findings, WorktreeError> {
     let in_git = |error: git2::Error| failed("reading the repository of", admin, error);
     let odb = subject.repository.odb().map_err(in_git)?;
@@ -420,7 +421,7 @@ pub(crate) fn scan_without_directory(admin: &Path, subject: &Subject) -> Result<
             [entry] if entry.stage == 0 && !entry.intent_to_add => {
                 Some((path.clone(), Some(Item { mode: entry.mode, oid: entry.oid })))
             }
-            // In conflict, or announced only: the index says which, and no content could be chosen here.
+            // In conflict, or intended to add: the index records it, but no content can be chosen.
             _ => None,
         }
     });
@@ -438,23 +439,25 @@ pub(crate) fn scan_without_directory(admin: &Path, subject: &Subject) -> Result<
 }
 
 fn is_unfinished(admin: &Path) -> Result<bool, WorktreeError> {
-    progress::is_unfinished(admin).map_err(|error| failed("looking into", admin, error))
+    progress::is_unfinished(admin).map_err(|error| failed("reading", admin, error))
 }
 
-/// Whether a rescue would have anything to save besides commits. Stops at the first thing that it finds.
-pub(crate) fn is_dirty(site: &Site, save_ignored: bool) -> Result<bool, WorktreeError> {
-    let Some(place) = Place::of(site) else { return Ok(false) };
-    let subject = Subject::open(site)?;
-    let mut findings = scan(&place, &subject, site.complete, save_ignored)?;
-    if !site.complete {
-        let odb = subject.repository.odb().map_err(|error| failed("reading", &site.common, error))?;
-        findings.forgive_beginnings(&place, &odb).map_err(|error| failed("reading", place.workdir, error))?;
+/// Returns whether a rescue would have anything to save besides commits. Stops at the first finding.
+pub(crate) fn is_dirty(worktree: &OwnWorktree, save_ignored: bool) -> Result<bool, WorktreeError> {
+    let Some(place) = Place::of(worktree) else { return Ok(false) };
+    let subject = Subject::open(worktree)?;
+    let mut findings = scan(&place, &subject, worktree.complete, save_ignored)?;
+    if !worktree.complete {
+        let odb = subject.repository.odb().map_err(|error| failed("reading", &worktree.common, error))?;
+        findings
+            .drop_partial_writes(&place, &odb)
+            .map_err(|error| failed("reading", place.workdir, error))?;
     }
     findings.has_changes(&place)
 }
 
-/// Whether git accepts every name of a path in a tree. What some other system would take for `.git` it
-/// does not.
+/// Returns whether git accepts every name of a path in a tree. It rejects names that another system would
+/// treat as `.git`.
 fn can_be_in_a_tree(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').all(|name| {
         let end = name.iter().position(|byte| matches!(byte, b':' | b'\\')).unwrap_or(name.len());

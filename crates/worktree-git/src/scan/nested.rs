@@ -1,5 +1,5 @@
-//! Repositories inside the worktree: submodules, and those that somebody cloned or began there. Their
-//! objects lie where no rescue reaches. One that holds anything of its own keeps the whole worktree.
+//! Repositories inside the worktree: submodules, and repositories cloned or created there. A rescue does not
+//! include their objects, so one that contains work of its own keeps the whole worktree.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use git2::{Oid, Repository};
 use rustix::fs::OFlags;
 use sexton_core::WorktreeError;
-use sexton_durable::find;
+use sexton_durable::{LARGE_FILE, find, read_regular};
 
 use super::walk::{at, open_below};
 use super::{Head, Place, Subject, cannot_rescue, scan, walk_failed};
@@ -19,17 +19,17 @@ use crate::absence;
 use crate::entry;
 use crate::every_ref::{self, Target};
 use crate::fault::failed;
-use crate::site::{self, DotGit};
+use crate::own_worktree::{self, DotGit};
 
-/// A repository inside the worktree that would lose nothing.
+/// A repository inside the worktree that can be deleted without loss.
 #[derive(Debug)]
 pub(crate) struct Expendable {
     /// The commit that is checked out in it.
     pub(crate) head: Option<Oid>,
 }
 
-/// Makes sure that the repository at `path` holds nothing that exists nowhere else. Its files are judged as
-/// those of the worktree are: libgit2 would take git's word for what git was told to overlook.
+/// Fails if the repository at `path` contains anything that exists nowhere else. Its files are checked like
+/// those of the worktree: libgit2 would skip the files that git is configured to overlook.
 pub(crate) fn require_expendable(
     place: &Place<'_>,
     path: &[u8],
@@ -53,29 +53,30 @@ pub(crate) fn require_expendable(
         WorktreeError::CannotRescue { why, .. } => cannot_rescue(place, format!("in {shown}: {why}")),
         other => other,
     })?;
-    // Neither an empty folder nor permission bits alone are work that a whole worktree should be kept for.
+    // Neither an empty directory nor permission bits alone justify keeping a whole worktree.
     findings.empty.clear();
     findings.file_modes.clear();
     if findings.has_changes(&inside)? {
         return Err(has("changes that are not committed"));
     }
     let repository = &subject.repository;
-    // The refs of a repository that lies elsewhere stay; only what this checkout alone points to would go.
-    let real = |path: &Path| path.canonicalize().map_err(|error| failed("looking at", path, error));
+    // The refs of a repository that is stored elsewhere stay; only what this checkout alone points to would
+    // be lost.
+    let real = |path: &Path| path.canonicalize().map_err(|error| failed("resolving", path, error));
     let common = real(repository.commondir())?;
     let goes = common.starts_with(real(place.workdir)?) || common.starts_with(real(place.admin)?);
-    let unreadable = |error| failed("looking into the repository", inside.workdir, error);
+    let unreadable = |error| failed("reading the repository", inside.workdir, error);
     if has_own_commits(repository, goes).map_err(unreadable)? {
         return Err(has("commits that none of its remotes has"));
     }
     Ok(Expendable { head: subject.head.commit.map(|(commit, _)| commit) })
 }
 
-/// Opens the repository whose files are in `root`. A `.git` file that names it relatively was written for the
-/// place where the worktree is at home, and not for the trash.
+/// Opens the repository whose files are in `root`. A `.git` file with a relative path was written for the
+/// worktree's path in the worktree root, and not for the trash.
 fn open(place: &Place<'_>, path: &[u8], root: BorrowedFd<'_>) -> Result<Subject, String> {
     let below = OsStr::from_bytes(path);
-    let git_dir = match site::load_dot_git(root).map_err(|error| error.to_string())? {
+    let git_dir = match own_worktree::load_dot_git(root).map_err(|error| error.to_string())? {
         DotGit::Directory => place.workdir.join(below).join(".git"),
         DotGit::File(link) => {
             let named = entry::named_by(&link, &place.home.join(below));
@@ -84,13 +85,13 @@ fn open(place: &Place<'_>, path: &[u8], root: BorrowedFd<'_>) -> Result<Subject,
         }
         DotGit::Missing => return Err("its .git is neither a file nor a directory".to_owned()),
     };
-    // As if it were bare: where its files are is known better here than by its configuration.
+    // Opened as bare: the location of its files is known here, and its configuration may be wrong.
     let repository = Repository::open_bare(git_dir).map_err(|error| error.message().to_owned())?;
     let head = Head::load(&repository).map_err(|error| error.message().to_owned())?;
     Ok(Subject { repository, head })
 }
 
-/// The submodule that is checked out at `path`; `None` where there is only its empty directory.
+/// Checks the submodule that is checked out at `path`; `None` if there is only its empty directory.
 pub(crate) fn find_submodule(
     place: &Place<'_>,
     path: &[u8],
@@ -98,7 +99,7 @@ pub(crate) fn find_submodule(
 ) -> Result<Option<Expendable>, WorktreeError> {
     let directory = place.workdir.join(OsStr::from_bytes(path));
     let dot_git = find(directory.join(".git").symlink_metadata());
-    if dot_git.map_err(|error| failed("looking into", &directory, error))?.is_some() {
+    if dot_git.map_err(|error| failed("reading", &directory, error))?.is_some() {
         return require_expendable(place, path, save_ignored).map(Some);
     }
     let mut listing = fs::read_dir(&directory).map_err(|error| failed("listing", &directory, error))?;
@@ -109,14 +110,14 @@ pub(crate) fn find_submodule(
     Ok(None)
 }
 
-/// Makes sure of the submodules' repositories that lie in the admin directory and would go with it, also of
-/// those that are not checked out any more.
+/// Checks the repositories of submodules in the admin directory, which would be deleted with it, including
+/// those that are no longer checked out.
 pub(crate) fn require_expendable_modules(place: &Place<'_>) -> Result<(), WorktreeError> {
     for directory in find_modules(&place.admin.join("modules"))? {
         let repository = Repository::open_bare(&directory)
             .map_err(|error| failed("opening the submodule repository", &directory, error))?;
         let own = has_own_commits(&repository, true)
-            .map_err(|error| failed("looking into the repository", &directory, error))?;
+            .map_err(|error| failed("reading the repository", &directory, error))?;
         if own {
             let shown = directory.strip_prefix(place.admin.join("modules")).unwrap_or(&directory).display();
             return Err(cannot_rescue(
@@ -129,7 +130,7 @@ pub(crate) fn require_expendable_modules(place: &Place<'_>) -> Result<(), Worktr
 }
 
 fn find_modules(directory: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
-    let unreadable = |error| failed("looking into", directory, error);
+    let unreadable = |error| failed("reading", directory, error);
     let kind_of = |path: &Path| Ok(find(path.metadata()).map_err(unreadable)?.map(|found| found.file_type()));
     if !kind_of(directory)?.is_some_and(|kind| kind.is_dir()) {
         return Ok(Vec::new());
@@ -148,12 +149,12 @@ fn find_modules(directory: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
     Ok(found)
 }
 
-/// Whether it has commits that would be lost: with its refs, those that no remote has; without them, those of
-/// its HEAD that no ref has.
+/// Returns whether it has commits that would be lost. If its refs are deleted with it (`refs_go`), these are
+/// the commits that no remote has; otherwise, the commits of its HEAD that no ref has.
 fn has_own_commits(repository: &Repository, refs_go: bool) -> Result<bool, git2::Error> {
     let unreadable = |error: io::Error| git2::Error::from_str(&format!("it cannot be read: {error}"));
     let mut walk = repository.revwalk()?;
-    // One that is on a branch is where that is.
+    // A HEAD that is on a branch is covered by the refs.
     if let Some(Target::Object(head)) = every_ref::find_one(repository.path(), b"HEAD").map_err(unreadable)?
         && let Some(commit) = absence::find_commit(repository, head)?
     {
@@ -175,8 +176,8 @@ fn has_own_commits(repository: &Repository, refs_go: bool) -> Result<bool, git2:
     walk.next().transpose().map(|commit| commit.is_some())
 }
 
-/// Commits that came from a remote and that no remote-tracking ref need tell of: those of a clone of one tag
-/// alone, and of a submodule that was fetched by the name of its commit.
+/// Returns commits that came from a remote, although possibly no remote-tracking ref has them: those of a
+/// clone of a single tag, and of a submodule that was fetched by commit id.
 fn find_received(repository: &Repository) -> Vec<Oid> {
     let mut received = Vec::new();
     for entry in repository.reflog("HEAD").iter().flat_map(git2::Reflog::iter) {
@@ -184,7 +185,8 @@ fn find_received(repository: &Repository) -> Vec<Oid> {
             received.push(entry.id_new());
         }
     }
-    let fetched = fs::read_to_string(repository.path().join("FETCH_HEAD")).unwrap_or_default();
+    let fetched = read_regular(&repository.path().join("FETCH_HEAD"), LARGE_FILE).unwrap_or_default();
+    let fetched = String::from_utf8_lossy(&fetched);
     received.extend(fetched.lines().filter_map(|line| Oid::from_str(line.split('\t').next()?).ok()));
     received.retain(|oid| repository.find_commit(*oid).is_ok());
     received

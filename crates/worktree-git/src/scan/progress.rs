@@ -1,11 +1,11 @@
-//! Whether git was in the middle of something in a worktree.
+//! Detects an unfinished git operation in a worktree.
 
 use std::io;
 use std::path::Path;
 
 use sexton_durable::find;
 
-/// What git leaves in a worktree's own directory while it waits for its user.
+/// The files that git keeps in a worktree's git directory while an operation is unfinished.
 const SIGNS: [&str; 9] = [
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
@@ -18,7 +18,7 @@ const SIGNS: [&str; 9] = [
     "sequencer",
 ];
 
-/// Whether a merge, a rebase or the like was not finished.
+/// Returns whether a merge, a rebase or a similar operation is unfinished.
 pub(crate) fn is_unfinished(admin: &Path) -> io::Result<bool> {
     for sign in SIGNS {
         if find(admin.join(sign).symlink_metadata())?.is_some() {

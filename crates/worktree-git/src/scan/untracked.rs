@@ -1,7 +1,7 @@
-//! What git does not know: which of it is work, which is ignored, and what lies in it.
+//! Untracked files: which of them are work, and which are ignored.
 //!
-//! An ignored file is saved where its folder is not itself ignored and it is small: a `.env`, a note. What
-//! is left out is named, with the reason.
+//! An ignored file is saved if it is small and its directory is not itself ignored, for example a `.env` or a
+//! note. What is left out is listed with the reason.
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -14,23 +14,23 @@ use sexton_core::WorktreeError;
 
 use super::head::Staged;
 use super::ignore::Rules;
-use super::walk::{PathMode, Sighting, at, describe_special, list_below};
+use super::walk::{PathMode, WalkReport, at, describe_special, list_below};
 use super::{Place, walk_failed};
 use crate::fault::failed;
 
 /// The largest ignored file that is saved.
-const LARGEST_IGNORED: u64 = 1 << 20;
-/// The most that is saved of ignored files in all.
-const MOST_IGNORED: u64 = 16 << 20;
+const MAX_IGNORED_FILE: u64 = 1 << 20;
+/// The limit for all ignored files that are saved.
+const MAX_IGNORED_TOTAL: u64 = 16 << 20;
 
-/// What was found.
+/// The classified untracked files.
 #[derive(Debug, Default)]
 pub(crate) struct Untracked {
     /// Files and symlinks to save.
     pub(crate) files: Vec<Vec<u8>>,
     /// Directories that are repositories of their own.
     pub(crate) nested: Vec<Vec<u8>>,
-    /// Directories with nothing in them.
+    /// Empty directories.
     pub(crate) empty: Vec<Vec<u8>>,
     /// Directories with unusual permission bits.
     pub(crate) directory_modes: Vec<PathMode>,
@@ -38,22 +38,22 @@ pub(crate) struct Untracked {
     pub(crate) left_out: Vec<(Vec<u8>, String)>,
 }
 
-/// Looks at everything that the walk did not know.
-pub(crate) fn sort_out(
+/// Classifies everything that the walk found to be untracked.
+pub(crate) fn classify(
     place: &Place<'_>,
     repository: &Repository,
     staged: &Staged,
-    sighting: &Sighting,
+    report: &WalkReport,
     save_ignored: bool,
 ) -> Result<Untracked, WorktreeError> {
     let rules = Rules::load(place.root, repository)
         .map_err(|error| failed("reading the ignore rules of", place.workdir, error))?;
     let mut search =
-        Search { place, rules, staged, save_ignored, budget: MOST_IGNORED, found: Untracked::default() };
-    for path in &sighting.unknown_files {
+        Search { place, rules, staged, save_ignored, budget: MAX_IGNORED_TOTAL, found: Untracked::default() };
+    for path in &report.unknown_files {
         search.file(path)?;
     }
-    for path in &sighting.unknown_directories {
+    for path in &report.unknown_directories {
         search.directory(path)?;
     }
     let mut found = search.found;
@@ -85,7 +85,7 @@ impl Search<'_> {
     }
 
     fn file(&mut self, path: &[u8]) -> Result<(), WorktreeError> {
-        // What HEAD has is no stranger, whatever the ignore rules say of it now.
+        // A file that HEAD has is saved, even if the ignore rules match it now.
         if self.staged.contains_key(path) || !self.is_ignored(path, false)? {
             self.found.files.push(path.to_vec());
             return Ok(());
@@ -97,7 +97,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Why an ignored file is not saved; `None` where it is, and its size is taken off the budget.
+    /// Returns why an ignored file is not saved; `None` if it is, and its size is subtracted from the budget.
     fn why_not_ignored(&mut self, path: &[u8]) -> Result<Option<String>, WorktreeError> {
         if !self.save_ignored {
             return Ok(Some("it is ignored, and rescue.ignored is off".to_owned()));
@@ -105,13 +105,13 @@ impl Search<'_> {
         let stat = rustix::fs::statat(self.root(), OsStr::from_bytes(path), AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| walk_failed(self.place, at(path)(errno)))?;
         let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
-        if size > LARGEST_IGNORED {
-            return Ok(Some(format!("it is ignored and larger than {} MiB", LARGEST_IGNORED >> 20)));
+        if size > MAX_IGNORED_FILE {
+            return Ok(Some(format!("it is ignored and larger than {} MiB", MAX_IGNORED_FILE >> 20)));
         }
         let Some(rest) = self.budget.checked_sub(size) else {
             return Ok(Some(format!(
                 "it is ignored, and {} MiB of ignored files are saved",
-                MOST_IGNORED >> 20
+                MAX_IGNORED_TOTAL >> 20
             )));
         };
         self.budget = rest;
@@ -153,8 +153,8 @@ impl Search<'_> {
         directories.iter().try_for_each(|path| self.directory(path))
     }
 
-    /// Looks for repositories in a folder that is ignored itself. What else is in it can be made again; a
-    /// worktree that somebody began there, or a clone that he works in, cannot.
+    /// Searches an ignored directory for repositories. Its other content can be recreated; a worktree or a
+    /// clone that was created there may contain work.
     fn find_repositories(&mut self, ignored: &[u8]) -> Result<(), WorktreeError> {
         let mut waiting = vec![ignored.to_vec()];
         while let Some(path) = waiting.pop() {

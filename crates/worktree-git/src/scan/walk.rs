@@ -1,5 +1,5 @@
-//! One pass over the directories that git tracks something in: what is as the index remembers it, what has
-//! to be read, what git does not know. Several threads, one directory at a time each.
+//! One pass over the directories that contain tracked files: finds what matches the index, what has to be
+//! read, and what is untracked. Several threads, each with one directory at a time.
 //!
 //! Architecture invariant: every path is opened below the worktree's own descriptor, without following a
 //! symlink and without crossing a mount. Nothing here reads a file's content.
@@ -16,40 +16,40 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::index::{CachedStat, Entry, GITLINK, Index, cut_time};
-use crate::crew::Crew;
+use crate::workers::Workers;
 
 /// Fewer entries than this are not worth another thread.
-const WORTH_A_THREAD: usize = 128;
+const MIN_PER_THREAD: usize = 128;
 
-/// What became of an index entry's path.
+/// The state of an index entry's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Seen {
     /// Nothing is there.
     Missing = 0,
-    /// As the index remembers it.
+    /// It matches the index.
     Same = 1,
-    /// Something is there, and only its content can tell.
+    /// Something is there, and only its content can decide.
     Unsure = 2,
 }
 
 /// A path and its permission bits.
 pub(crate) type PathMode = (Vec<u8>, u32);
 
-/// What the walk came across.
+/// What the walk found.
 #[derive(Debug, Default)]
-pub(crate) struct Sighting {
-    /// Files and symlinks that the index does not know.
+pub(crate) struct WalkReport {
+    /// Files and symlinks that are not in the index.
     pub(crate) unknown_files: Vec<Vec<u8>>,
-    /// Directories without anything that the index knows.
+    /// Directories that contain nothing from the index.
     pub(crate) unknown_directories: Vec<Vec<u8>>,
     /// Directories of submodules.
     pub(crate) submodules: Vec<Vec<u8>>,
-    /// Directories, with tracked files in them, that hold a repository of their own.
+    /// Directories with tracked files that contain a repository of their own.
     pub(crate) nested: Vec<Vec<u8>>,
-    /// Directories with nothing in them.
+    /// Empty directories.
     pub(crate) empty: Vec<Vec<u8>>,
-    /// What has no content to save, and what it is.
+    /// Special files, which have no content to save, and what they are.
     pub(crate) special: Vec<(Vec<u8>, &'static str)>,
     /// Unchanged files with other permission bits than a checkout gives.
     pub(crate) file_modes: Vec<PathMode>,
@@ -57,8 +57,8 @@ pub(crate) struct Sighting {
     pub(crate) directory_modes: Vec<PathMode>,
 }
 
-impl Sighting {
-    fn merge(&mut self, other: Sighting) {
+impl WalkReport {
+    fn merge(&mut self, other: WalkReport) {
         self.unknown_files.extend(other.unknown_files);
         self.unknown_directories.extend(other.unknown_directories);
         self.submodules.extend(other.submodules);
@@ -69,7 +69,7 @@ impl Sighting {
         self.directory_modes.extend(other.directory_modes);
     }
 
-    /// Threads finish in any order; what is recorded must not depend on it.
+    /// Sorts everything: threads finish in any order, and a rescue must not depend on it.
     fn sort(&mut self) {
         for paths in [
             &mut self.unknown_files,
@@ -86,14 +86,14 @@ impl Sighting {
     }
 }
 
-/// A path that could not be looked at.
+/// A path that could not be read.
 #[derive(Debug)]
 pub(crate) struct WalkError {
     pub(crate) path: Vec<u8>,
     pub(crate) source: io::Error,
 }
 
-/// Names a path in an error.
+/// Adds a path to an error.
 pub(crate) fn at(path: &[u8]) -> impl FnOnce(Errno) -> WalkError + '_ {
     move |errno| WalkError { path: path.to_vec(), source: explain(errno) }
 }
@@ -116,14 +116,14 @@ pub(crate) fn open_below(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> ru
     loop {
         match rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), stay)
         {
-            // A rename somewhere meanwhile: the kernel could not be sure, and asks to be asked again.
+            // The kernel returns this if a concurrent rename kept it from verifying the path.
             Err(Errno::AGAIN | Errno::INTR) => {}
             opened => return opened,
         }
     }
 }
 
-/// Lists a directory below `root`, without `.` and `..`, and says what its own permission bits are.
+/// Lists a directory below `root`, without `.` and `..`, and returns its permission bits.
 pub(crate) fn list_below(
     root: BorrowedFd<'_>,
     path: &[u8],
@@ -152,7 +152,7 @@ fn stat_in(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Stat> {
     rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// What a thing without content is called.
+/// Describes a special file.
 pub(crate) fn describe_special(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "a named pipe has no content of its own",
@@ -162,8 +162,12 @@ pub(crate) fn describe_special(kind: FileType) -> &'static str {
     }
 }
 
-/// The part of a `stat` that the index would remember.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "git cuts them the same way")]
+/// Returns the part of a `stat` that the index stores.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "git truncates them the same way"
+)]
 pub(crate) fn cached(stat: &Stat) -> CachedStat {
     CachedStat {
         ctime: cut_time(stat.st_ctime, stat.st_ctime_nsec as i64),
@@ -175,13 +179,13 @@ pub(crate) fn cached(stat: &Stat) -> CachedStat {
     }
 }
 
-/// The permission bits that a checkout gives, for a usual umask.
+/// Returns whether these are the permission bits that a checkout gives with a usual umask.
 pub(crate) fn is_usual(mode: u32) -> bool {
     matches!(mode, 0o644 | 0o755)
 }
 
 struct Task {
-    /// The directory, with a slash at its end; empty for the top.
+    /// The directory, with a trailing slash; empty for the top.
     path: Vec<u8>,
     /// Its entries in the index.
     range: Range<usize>,
@@ -204,12 +208,12 @@ pub(crate) struct Walk<'a> {
     more: Condvar,
 }
 
-/// Walks the worktree. Returns, for every entry of the index, what is at its path, and what else there is.
+/// Walks the worktree. Returns the state of every entry of the index, and everything else that was found.
 pub(crate) fn walk(
     root: BorrowedFd<'_>,
     index: &Index,
     trust_executable_bit: bool,
-) -> Result<(Vec<Seen>, Sighting), WalkError> {
+) -> Result<(Vec<Seen>, WalkReport), WalkError> {
     let top = Task { path: Vec::new(), range: 0..index.entries.len() };
     let walk = Walk {
         root,
@@ -219,16 +223,16 @@ pub(crate) fn walk(
         queue: Mutex::new(Queue { tasks: vec![top], ..Queue::default() }),
         more: Condvar::new(),
     };
-    let mut sighting = Sighting::default();
-    let crew = Crew::hire(index.entries.len().div_ceil(WORTH_A_THREAD));
+    let mut report = WalkReport::default();
+    let workers = Workers::reserve(index.entries.len().div_ceil(MIN_PER_THREAD));
     std::thread::scope(|scope| {
-        let helpers = crew.put_to(|| walk.work(), scope);
-        sighting.merge(walk.work());
+        let helpers = workers.spawn(|| walk.work(), scope);
+        report.merge(walk.work());
         for helper in helpers {
-            sighting.merge(helper.join().expect("a walker does not panic"));
+            report.merge(helper.join().expect("a walker does not panic"));
         }
     });
-    sighting.sort();
+    report.sort();
     let queue = walk.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = queue.failed {
         return Err(error);
@@ -238,14 +242,14 @@ pub(crate) fn walk(
         2 => Seen::Unsure,
         _ => Seen::Missing,
     });
-    Ok((seen.collect(), sighting))
+    Ok((seen.collect(), report))
 }
 
 impl Walk<'_> {
-    fn work(&self) -> Sighting {
-        let mut sighting = Sighting::default();
+    fn work(&self) -> WalkReport {
+        let mut report = WalkReport::default();
         while let Some(task) = self.next() {
-            let outcome = self.visit(&task, &mut sighting);
+            let outcome = self.visit(&task, &mut report);
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             queue.busy -= 1;
             match outcome {
@@ -257,7 +261,7 @@ impl Walk<'_> {
             }
             self.more.notify_all();
         }
-        sighting
+        report
     }
 
     fn next(&self) -> Option<Task> {
@@ -277,7 +281,7 @@ impl Walk<'_> {
         }
     }
 
-    fn visit(&self, task: &Task, sighting: &mut Sighting) -> Result<Vec<Task>, WalkError> {
+    fn visit(&self, task: &Task, report: &mut WalkReport) -> Result<Vec<Task>, WalkError> {
         let mut deeper = Vec::new();
         let mut count = 0;
         let mut last = task.range.start;
@@ -286,62 +290,62 @@ impl Walk<'_> {
             count += 1;
             if name == c".git" {
                 if !task.path.is_empty() {
-                    sighting.nested.push(without_slash(&task.path));
+                    report.nested.push(without_slash(&task.path));
                 }
                 return Ok(());
             }
             path.truncate(task.path.len());
             path.extend_from_slice(name.to_bytes());
             match kind {
-                FileType::Directory => deeper.extend(self.sort_directory(&path, task, sighting)),
+                FileType::Directory => deeper.extend(self.classify_directory(&path, task, report)),
                 FileType::RegularFile | FileType::Symlink => {
                     let known = self.index.at_near(last, task.range.clone(), &path);
                     last = known.start;
                     if known.is_empty() {
-                        sighting.unknown_files.push(path.clone());
+                        report.unknown_files.push(path.clone());
                     } else {
-                        self.compare(known, &stat_in(directory, name)?, &path, sighting);
+                        self.compare(known, &stat_in(directory, name)?, &path, report);
                     }
                 }
-                other => sighting.special.push((path.clone(), describe_special(other))),
+                other => report.special.push((path.clone(), describe_special(other))),
             }
             Ok(())
         })
         .map_err(at(&task.path))?;
         if count == 0 {
-            sighting.empty.push(without_slash(&task.path));
+            report.empty.push(without_slash(&task.path));
         }
         if mode != 0o755 && !task.path.is_empty() {
-            sighting.directory_modes.push((without_slash(&task.path), mode));
+            report.directory_modes.push((without_slash(&task.path), mode));
         }
         Ok(deeper)
     }
 
-    /// A directory is a submodule, or has something tracked in it, or is unknown.
-    fn sort_directory(&self, path: &[u8], within: &Task, sighting: &mut Sighting) -> Option<Task> {
+    /// Classifies a directory: a submodule, a directory with tracked files, or an unknown directory.
+    fn classify_directory(&self, path: &[u8], within: &Task, report: &mut WalkReport) -> Option<Task> {
         let exact = self.index.at(within.range.clone(), path);
         if self.index.entries[exact.clone()].iter().any(|entry| entry.mode == GITLINK) {
             exact.for_each(|position| self.mark(position, Seen::Unsure));
-            sighting.submodules.push(path.to_vec());
+            report.submodules.push(path.to_vec());
             return None;
         }
         let mut prefix = path.to_vec();
         prefix.push(b'/');
         let range = self.index.below(within.range.clone(), &prefix);
         if range.is_empty() {
-            sighting.unknown_directories.push(path.to_vec());
+            report.unknown_directories.push(path.to_vec());
             return None;
         }
         Some(Task { path: prefix, range })
     }
 
-    fn compare(&self, known: Range<usize>, stat: &Stat, path: &[u8], sighting: &mut Sighting) {
+    fn compare(&self, known: Range<usize>, stat: &Stat, path: &[u8], report: &mut WalkReport) {
         let entry = &self.index.entries[known.start];
         if known.len() == 1 && entry.stage == 0 && self.is_same(entry, stat) {
             self.mark(known.start, Seen::Same);
             let mode = stat.st_mode & 0o7777;
             if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && !is_usual(mode) {
-                sighting.file_modes.push((path.to_vec(), mode));
+                report.file_modes.push((path.to_vec(), mode));
             }
         } else {
             known.for_each(|position| self.mark(position, Seen::Unsure));
@@ -352,8 +356,9 @@ impl Walk<'_> {
         self.seen[position].store(seen as u8, Ordering::Relaxed);
     }
 
-    /// Whether the file is certainly what the index says. Stricter than git, which may be told to leave
-    /// out some of it (`core.trustCtime`, `assume-unchanged`): the price is a file read in vain.
+    /// Returns whether the file certainly matches the index. Stricter than git, which can be configured to
+    /// skip some checks (`core.trustCtime`, `assume-unchanged`); the cost is that some files are read
+    /// unnecessarily.
     fn is_same(&self, entry: &Entry, stat: &Stat) -> bool {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => 0o120_000,
@@ -361,16 +366,16 @@ impl Walk<'_> {
             _ if stat.st_mode & 0o100 != 0 => 0o100_755,
             _ => 0o100_644,
         };
-        // Written in the same instant as the index, or after it: a change could have left no mark. Whoever
-        // sets a file's time back (`cp -p`, `tar`) leaves the moment in its change time alone. A size of
-        // nothing is how git itself marks such an entry.
+        // Written at the same time as the index or later: a change could have left the `stat` the same. A
+        // program that resets a file's modification time (`cp -p`, `tar`) still changes its ctime. git marks
+        // such an entry with a size of 0.
         let racy = entry.stat.mtime.max(entry.stat.ctime) >= self.index.written;
         let doubtful = racy || entry.stat.size == 0 || entry.intent_to_add || entry.skip_worktree;
         kind == entry.mode && entry.stat == cached(stat) && !doubtful
     }
 }
 
-/// A directory's path as people write it.
+/// Returns a directory's path without its trailing slash.
 fn without_slash(path: &[u8]) -> Vec<u8> {
     path.strip_suffix(b"/").unwrap_or(path).to_vec()
 }

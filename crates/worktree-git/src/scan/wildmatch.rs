@@ -1,18 +1,18 @@
-//! git's own pattern matching. Whether a file is ignored decides whether it is saved, so this follows
-//! `wildmatch.c` step by step, and a test compares it with git.
+//! git's pattern matching. It decides whether a file is ignored, and so whether it is saved. It therefore
+//! follows `wildmatch.c` step by step, and a test compares it with git.
 
-/// How far a mismatch reaches.
+/// The result of a match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Match,
     Mismatch,
-    /// The text is too short: no star can help.
+    /// The text is too short, so no star can match.
     AbortAll,
-    /// A single star cannot cross a slash, but a double one further up may.
+    /// A single star cannot cross a slash, but an earlier double star may.
     AbortToDoubleStar,
 }
 
-/// Whether a pattern matches the whole text. With `by_path`, only `**` crosses a slash.
+/// Returns whether a pattern matches the whole text. With `by_path`, only `**` crosses a slash.
 pub(super) fn matches(pattern: &[u8], text: &[u8], by_path: bool) -> bool {
     Matcher { pattern, text, by_path }.run(0, 0) == Outcome::Match
 }
@@ -24,12 +24,12 @@ struct Matcher<'a> {
 }
 
 impl Matcher<'_> {
-    /// The byte of the pattern at `at`; 0 at its end, as in C.
+    /// Returns the byte of the pattern at `at`; 0 at its end, as in C.
     fn p(&self, at: usize) -> u8 {
         self.pattern.get(at).copied().unwrap_or(0)
     }
 
-    /// The byte of the text at `at`; 0 at its end.
+    /// Returns the byte of the text at `at`; 0 at its end.
     fn t(&self, at: usize) -> u8 {
         self.text.get(at).copied().unwrap_or(0)
     }
@@ -67,7 +67,7 @@ impl Matcher<'_> {
         if self.t(t) == 0 { Outcome::Match } else { Outcome::Mismatch }
     }
 
-    /// A star at `p`, in a run of the matcher that began at `from`.
+    /// Matches a star at `p`, in a run of the matcher that started at `from`.
     fn star(&self, from: usize, p: usize, text: usize) -> Star {
         let mut next = p + 1;
         let mut crosses = !self.by_path;
@@ -78,7 +78,7 @@ impl Matcher<'_> {
             let begins = p == from || self.p(p - 1) == b'/';
             let ends = matches!((self.p(next), self.p(next + 1)), (0 | b'/', _) | (b'\\', b'/'));
             if self.by_path && begins && ends {
-                // `a/**/b` matches `a/b` as well.
+                // `a/**/b` also matches `a/b`.
                 if self.p(next) == b'/' && self.run(next + 1, text) == Outcome::Match {
                     return Star::Done(Outcome::Match);
                 }
@@ -102,7 +102,7 @@ impl Matcher<'_> {
         Star::Done(self.stretch(next, text, crosses))
     }
 
-    /// Lets a star take ever more of the text, until the rest of the pattern matches.
+    /// Extends a star over more of the text until the rest of the pattern matches.
     fn stretch(&self, rest: usize, text: usize, crosses: bool) -> Outcome {
         for t in text..self.text.len() {
             match self.run(rest, t) {
@@ -115,7 +115,7 @@ impl Matcher<'_> {
         Outcome::AbortAll
     }
 
-    /// A set such as `[a-z]` at `p`; the place of its `]` where it has the letter.
+    /// Matches a set such as `[a-z]` at `p`; returns the position of its `]` if it contains the letter.
     fn set(&self, mut p: usize, letter: u8) -> Result<usize, Outcome> {
         p += 1;
         let negated = matches!(self.p(p), b'!' | b'^');
@@ -169,10 +169,10 @@ impl Matcher<'_> {
     }
 }
 
-/// What a star leads to.
+/// The result of matching a star.
 enum Star {
     Done(Outcome),
-    /// It took everything before this slash of the text, which this slash of the pattern matches.
+    /// It matched everything before this slash of the text, and this slash of the pattern matches that one.
     At(usize, usize),
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_and_slashes_as_git_has_them() {
+    fn stars_and_slashes_match_as_in_git() {
         for (pattern, text, by_path, expected) in [
             ("foo", "foo", true, true),
             ("*", "foo", true, true),

@@ -1,9 +1,8 @@
-//! What happens when others are at it too: programs killed at any system call, many at once, and mounts that
-//! nobody expected.
+//! Concurrency and interruption: processes killed at any system call, many at once, and unexpected mounts.
 //!
-//! Other processes are this very program, in another [role](roles). strace must be installed.
+//! Other processes are this same program in another [role](roles). strace must be installed.
 
-// A case that cannot go on panics; and a role tells its outcome to whoever started it.
+// A failed precondition panics, and a role prints its result for the process that started it.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod crowds;
@@ -15,11 +14,11 @@ mod support;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// A case: its name, and what it does.
+/// A case: its name and its function.
 type Case = (&'static str, fn());
 
 fn main() -> std::process::ExitCode {
-    if roles::play_assigned() {
+    if roles::run_assigned() {
         return std::process::ExitCode::SUCCESS;
     }
     let cases: Vec<Case> = [crowds::CASES, kills::CASES, mounts::CASES].concat();

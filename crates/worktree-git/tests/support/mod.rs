@@ -1,7 +1,7 @@
-//! What the tests of this crate share: a real repository in a directory of its own, a yard beside it, and
-//! probes that say what a test wants said.
+//! Shared by the tests of this crate: a real repository in its own directory, a worktree root beside it, and
+//! stub probes.
 
-// Each test target uses its own part, and what cannot go on panics.
+// Each test target uses only a part, and a failed precondition panics.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::ffi::OsStr;
@@ -14,64 +14,64 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use sexton_core::probe::{EndPolicy, Ended, Group, Members, Occupants, ProbeCapabilities, ProcessDetails};
 use sexton_core::worktree::{
-    Begun, CreatedWorktree, Inspection, Plot, Removal, Rescued, StartPoint, WorktreeOptions,
+    Begun, CreatedWorktree, Inspection, Removal, Rescued, StartPoint, WorktreeLocation, WorktreeOptions,
 };
 use sexton_core::{
-    Liveness, ProbeError, ProcessIdentity, ProcessProbe, Time, WorktreeCleaner, WorktreeError,
+    Liveness, Others, ProbeError, ProcessIdentity, ProcessProbe, Time, WorktreeCleaner, WorktreeError,
 };
 use tempfile::TempDir;
 
-/// The store of every plot that does not say otherwise.
+/// The store of every worktree location, unless a test uses another.
 pub const STORE: &str = "0b5cbe2a-1111-4222-8333-444455556666";
 
-/// The moment at which everything happens.
+/// The fixed time of all tests.
 pub fn now() -> Time {
     "2026-01-02T03:04:05Z".parse().unwrap()
 }
 
-/// A repository, a yard and a home, all in a temporary directory.
-pub struct Ground {
+/// A repository, a worktree root and a home, all in a temporary directory.
+pub struct TestEnv {
     pub dir: TempDir,
     pub repo: PathBuf,
     pub root: PathBuf,
 }
 
-impl Ground {
-    /// A repository with one commit of a few files.
-    pub fn new() -> Ground {
-        let ground = Ground::empty();
-        ground.write("README.md", "hello\n");
-        ground.write("src/main.rs", "fn main() {}\n");
-        ground.write("src/deep/er/file.txt", "deep\n");
-        ground.write("run.sh", "#!/bin/sh\n");
-        fs::set_permissions(ground.repo.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
-        std::os::unix::fs::symlink("README.md", ground.repo.join("link")).unwrap();
-        ground.commit("first");
-        ground
+impl TestEnv {
+    /// Creates a repository with one commit of a few files.
+    pub fn new() -> TestEnv {
+        let env = TestEnv::empty();
+        env.write("README.md", "hello\n");
+        env.write("src/main.rs", "fn main() {}\n");
+        env.write("src/deep/er/file.txt", "deep\n");
+        env.write("run.sh", "#!/bin/sh\n");
+        fs::set_permissions(env.repo.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink("README.md", env.repo.join("link")).unwrap();
+        env.commit("first");
+        env
     }
 
-    /// A repository without a commit.
-    pub fn empty() -> Ground {
-        Ground::in_directory(tempfile::tempdir().unwrap())
+    /// Creates a repository without a commit.
+    pub fn empty() -> TestEnv {
+        TestEnv::in_directory(tempfile::tempdir().unwrap())
     }
 
-    /// A repository without a commit, in `dir`.
-    pub fn in_directory(dir: TempDir) -> Ground {
+    /// Creates a repository without a commit, in `dir`.
+    pub fn in_directory(dir: TempDir) -> TestEnv {
         let top = dir.path().canonicalize().unwrap();
-        let (repo, root) = (top.join("repo"), top.join("yard"));
+        let (repo, root) = (top.join("repo"), top.join("worktrees"));
         for made in [&repo, &top.join("home")] {
             fs::create_dir(made).unwrap();
         }
-        let ground = Ground { dir, repo, root };
-        ground.git(["init", "--quiet", "--initial-branch=main", "--template="]);
-        ground
+        let env = TestEnv { dir, repo, root };
+        env.git(["init", "--quiet", "--initial-branch=main", "--template="]);
+        env
     }
 
     pub fn top(&self) -> &Path {
         self.repo.parent().unwrap()
     }
 
-    /// A git command in `directory`, untouched by whatever this machine is configured for.
+    /// Returns a git command in `directory` that ignores the configuration of this machine.
     pub fn git_command<S: AsRef<OsStr>>(
         &self,
         directory: &Path,
@@ -80,12 +80,12 @@ impl Ground {
         git_command(&self.top().join("home"), directory, arguments)
     }
 
-    /// Runs git in the main worktree and returns what it said.
+    /// Runs git in the main worktree and returns its output.
     pub fn git<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> String {
         self.git_in(&self.repo, arguments)
     }
 
-    /// Runs git in `directory` and returns what it said.
+    /// Runs git in `directory` and returns its output.
     pub fn git_in<S: AsRef<OsStr>>(
         &self,
         directory: &Path,
@@ -93,7 +93,7 @@ impl Ground {
     ) -> String {
         let mut command = self.git_command(directory, arguments);
         let output = command.output().expect("git is installed");
-        assert!(output.status.success(), "{command:?}: {}", said(&output));
+        assert!(output.status.success(), "{command:?}: {}", output_text(&output));
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
@@ -109,9 +109,9 @@ impl Ground {
         self.git(["rev-parse", "HEAD"])
     }
 
-    /// The plot of a session.
-    pub fn plot(&self, session: &str) -> Plot {
-        Plot {
+    /// Returns the worktree location of a session.
+    pub fn location(&self, session: &str) -> WorktreeLocation {
+        WorktreeLocation {
             store: STORE.to_owned(),
             session: session.parse().unwrap(),
             repo: self.repo.clone(),
@@ -120,19 +120,20 @@ impl Ground {
         }
     }
 
-    /// Makes the worktree of a session.
-    pub fn create(&self, session: &str) -> Plot {
-        let plot = self.plot(session);
-        try_create(&plot).unwrap();
-        plot
+    /// Creates the worktree of a session.
+    pub fn create(&self, session: &str) -> WorktreeLocation {
+        let location = self.location(session);
+        try_create(&location).unwrap();
+        location
     }
 
-    /// The names in the trash.
+    /// Returns the names in the trash.
     pub fn trash(&self) -> Vec<String> {
         names(&self.root.join(".trash"))
     }
 
-    /// Requires that git finds nothing wrong with the repository and knows these worktrees beside the main one.
+    /// Requires that git finds no error in the repository and lists exactly these worktrees besides the main
+    /// one.
     #[track_caller]
     pub fn require_clean(&self, worktrees: &[&Path]) {
         self.git(["fsck", "--strict", "--no-dangling"]);
@@ -146,11 +147,11 @@ impl Ground {
         assert!(!list.contains("prunable"), "{list}");
         let mut left = names(&self.repo.join(".git/sexton"));
         left.retain(|name| !name.starts_with("rescues.lock"));
-        assert_eq!(left, [""; 0], "nothing is left half done");
+        assert_eq!(left, [""; 0], "no staged entry is left");
     }
 }
 
-/// A git command with a home of its own and fixed authors and dates.
+/// Returns a git command with its own home and with fixed authors and dates.
 pub fn git_command<S: AsRef<OsStr>>(
     home: &Path,
     directory: &Path,
@@ -174,18 +175,18 @@ pub fn git_command<S: AsRef<OsStr>>(
     command
 }
 
-/// What a program said, for a failure's message.
-pub fn said(output: &Output) -> String {
+/// Returns the output of a program, for messages.
+pub fn output_text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Writes a file, and the directories above it.
+/// Writes a file and creates the directories above it.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
 }
 
-/// The names in a directory, sorted; none where it does not exist.
+/// Returns the names in a directory, sorted; none if it does not exist.
 pub fn names(directory: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut names: Vec<String> =
@@ -194,9 +195,9 @@ pub fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Every path below a directory with what is there: a whole picture, to compare before with after.
-/// Locks are left out: they come with the first who needs one, and stay.
-pub fn picture(directory: &Path) -> Vec<(PathBuf, String)> {
+/// Returns every path below a directory with its mode and content, to compare before with after. Locks are
+/// left out: they are created when first needed, and stay.
+pub fn snapshot(directory: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut waiting = vec![directory.to_owned()];
     while let Some(next) = waiting.pop() {
@@ -222,7 +223,7 @@ pub fn picture(directory: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Requires that two pictures are the same, and says where they are not.
+/// Requires that two snapshots are the same, and reports the differences.
 #[track_caller]
 pub fn require_same(after: &[(PathBuf, String)], before: &[(PathBuf, String)]) {
     let gone: Vec<_> = before.iter().filter(|entry| !after.contains(entry)).collect();
@@ -230,56 +231,56 @@ pub fn require_same(after: &[(PathBuf, String)], before: &[(PathBuf, String)]) {
     assert!(gone.is_empty() && new.is_empty(), "gone: {gone:?}\nnew: {new:?}");
 }
 
-/// The cleaner, as a program opens it.
+/// Opens the cleaner as a program does.
 pub fn cleaner() -> Box<dyn WorktreeCleaner> {
-    sexton_worktree_git::open(&WorktreeOptions { rescue_ignored: true }).unwrap()
+    sexton_worktree_git::open(&WorktreeOptions { rescue_ignored: true, host: None }).unwrap()
 }
 
-/// Where a session's worktree begins.
-pub fn start(plot: &Plot) -> StartPoint {
-    StartPoint { branch: branch(plot), base: None, begun: Begun::Nothing }
+/// Returns the start point of a session's worktree.
+pub fn start(location: &WorktreeLocation) -> StartPoint {
+    StartPoint { branch: branch(location), base: None, begun: Begun::Nothing }
 }
 
-/// The branch of a session.
-pub fn branch(plot: &Plot) -> String {
-    format!("sexton/{}", plot.session)
+/// Returns the branch of a session.
+pub fn branch(location: &WorktreeLocation) -> String {
+    format!("sexton/{}", location.session)
 }
 
-pub fn try_create(plot: &Plot) -> Result<CreatedWorktree, WorktreeError> {
-    pollster::block_on(cleaner().create(plot, &start(plot), now()))
-}
-
-#[track_caller]
-pub fn inspect(plot: &Plot) -> Inspection {
-    pollster::block_on(cleaner().inspect(plot)).unwrap()
+pub fn try_create(location: &WorktreeLocation) -> Result<CreatedWorktree, WorktreeError> {
+    pollster::block_on(cleaner().create(location, &start(location), now()))
 }
 
 #[track_caller]
-pub fn rescue(plot: &Plot) -> Rescued {
-    try_rescue(plot).unwrap()
+pub fn inspect(location: &WorktreeLocation) -> Inspection {
+    pollster::block_on(cleaner().inspect(location)).unwrap()
 }
 
-pub fn try_rescue(plot: &Plot) -> Result<Rescued, WorktreeError> {
-    pollster::block_on(cleaner().rescue(plot, now()))
+#[track_caller]
+pub fn rescue(location: &WorktreeLocation) -> Rescued {
+    try_rescue(location).unwrap()
 }
 
-/// Rescues and removes, with nobody inside.
-pub fn try_remove(plot: &Plot) -> Result<Removal, WorktreeError> {
-    remove_with(plot, &Stub::nobody())
+pub fn try_rescue(location: &WorktreeLocation) -> Result<Rescued, WorktreeError> {
+    pollster::block_on(cleaner().rescue(location, now()))
 }
 
-/// Rescues and removes, with what `probe` sees.
-pub fn remove_with(plot: &Plot, probe: &dyn ProcessProbe) -> Result<Removal, WorktreeError> {
-    pollster::block_on(cleaner().clear(plot, probe, now()))?.removal
+/// Rescues and removes, with no process inside.
+pub fn try_remove(location: &WorktreeLocation) -> Result<Removal, WorktreeError> {
+    remove_with(location, &Stub::empty())
 }
 
-/// Sweeps the yard, with nobody inside.
+/// Rescues and removes, with the processes that `probe` reports.
+pub fn remove_with(location: &WorktreeLocation, probe: &dyn ProcessProbe) -> Result<Removal, WorktreeError> {
+    pollster::block_on(cleaner().clear(location, probe, now()))?.removal
+}
+
+/// Sweeps the worktree root, with no process inside.
 #[track_caller]
 pub fn sweep(root: &Path) -> usize {
-    pollster::block_on(cleaner().sweep(root, &Stub::nobody())).unwrap()
+    pollster::block_on(cleaner().sweep(root, &Stub::empty(), &|_| false)).unwrap().deleted
 }
 
-/// Why a removal did not happen, whichever way it was said.
+/// Returns why a removal did not happen, whether it was kept or failed.
 #[track_caller]
 pub fn refusal(outcome: Result<Removal, WorktreeError>) -> String {
     match outcome {
@@ -289,32 +290,32 @@ pub fn refusal(outcome: Result<Removal, WorktreeError>) -> String {
     }
 }
 
-/// What a stub says of a directory.
-type Look = dyn FnMut(&Path) -> Result<Occupants, ProbeError> + Send;
+/// The function that answers a stub's queries.
+type Answer = dyn FnMut(&Path) -> Result<Occupants, ProbeError> + Send;
 
-/// A probe that only ever says who is inside a directory, and says what its test wants.
-pub struct Stub(Mutex<Box<Look>>);
+/// A probe that only reports the occupants of a directory, as its test defines.
+pub struct Stub(Mutex<Box<Answer>>);
 
 impl Stub {
-    /// One that sees nobody anywhere.
-    pub fn nobody() -> Stub {
+    /// Returns a stub that reports no process.
+    pub fn empty() -> Stub {
         Stub::watching(|_| Occupants::default())
     }
 
-    /// One that cannot look.
-    pub fn blind() -> Stub {
-        let why = "it is blind".to_owned();
+    /// Returns a stub that always fails.
+    pub fn failing() -> Stub {
+        let why = "the stub fails".to_owned();
         Stub(Mutex::new(Box::new(move |_| Err(ProbeError::Unsupported { probe: "stub", why: why.clone() }))))
     }
 
-    /// One that calls a function for every look.
-    pub fn watching(mut look: impl FnMut(&Path) -> Occupants + Send + 'static) -> Stub {
-        Stub(Mutex::new(Box::new(move |directory| Ok(look(directory)))))
+    /// Returns a stub that calls a function for every query.
+    pub fn watching(mut answer: impl FnMut(&Path) -> Occupants + Send + 'static) -> Stub {
+        Stub(Mutex::new(Box::new(move |directory| Ok(answer(directory)))))
     }
 }
 
-/// Somebody.
-pub fn somebody() -> Occupants {
+/// Returns occupants with one process.
+pub fn an_occupant() -> Occupants {
     Occupants { processes: vec![ProcessIdentity::of_pid(4242)], unreadable: Vec::new() }
 }
 
@@ -340,7 +341,7 @@ impl ProcessProbe for Stub {
         Err(ProbeError::Gone { pid })
     }
 
-    async fn members(&self, _: &Group) -> Result<Members, ProbeError> {
+    async fn members(&self, _: &Group, _: &Others) -> Result<Members, ProbeError> {
         Ok(Members::default())
     }
 
@@ -349,6 +350,6 @@ impl ProcessProbe for Stub {
     }
 
     async fn terminate(&self, _: &[Group], _: &EndPolicy) -> Result<Vec<Ended>, ProbeError> {
-        panic!("a cleaner ends nobody")
+        panic!("a cleaner terminates no process")
     }
 }

@@ -1,17 +1,17 @@
-//! A worktree with a session's work in it, which is to come back as it was.
+//! A worktree with a session's work, for tests of rescue, removal and restore.
 
-#![allow(dead_code)] // Each test target uses its own part.
+#![allow(dead_code)] // Each test target uses only a part.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sexton_core::worktree::{Plot, Removal, RestoredWork};
+use sexton_core::worktree::{Removal, RestoredWork, WorktreeLocation};
 
-use crate::support::{self, Ground, cleaner, picture, require_same, sweep, try_remove, write};
+use crate::support::{self, TestEnv, cleaner, require_same, snapshot, sweep, try_remove, write};
 
-/// What a worktree is, for git and on disk.
+/// The state of a worktree, in git and on disk.
 #[derive(Debug, PartialEq)]
-pub struct Portrait {
+pub struct WorktreeState {
     files: Vec<(PathBuf, String)>,
     index: Vec<u8>,
     head: String,
@@ -20,21 +20,21 @@ pub struct Portrait {
     unstaged: String,
 }
 
-impl Portrait {
-    pub fn of(ground: &Ground, worktree: &Path) -> Portrait {
-        // A status that refreshed the index would not be looking any more, but changing; nor would a diff, which
-        // does that where a file's times are of another second than the index says.
+impl WorktreeState {
+    pub fn of(env: &TestEnv, worktree: &Path) -> WorktreeState {
+        // `git status` and `git diff` must not refresh the index, which would change what is compared. `git
+        // diff` does so if the times of a file are in another second than the index records.
         let git = |arguments: &[&str]| {
-            let looking = [&["-c", "diff.autoRefreshIndex=false"], arguments].concat();
-            let mut command = ground.git_command(worktree, looking);
+            let read_only = [&["-c", "diff.autoRefreshIndex=false"], arguments].concat();
+            let mut command = env.git_command(worktree, read_only);
             let output = command.env("GIT_OPTIONAL_LOCKS", "0").output().unwrap();
-            assert!(output.status.success(), "{command:?}: {}", support::said(&output));
+            assert!(output.status.success(), "{command:?}: {}", support::output_text(&output));
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
         let admin = PathBuf::from(git(&["rev-parse", "--absolute-git-dir"]).trim_end());
-        let mut files = picture(worktree);
+        let mut files = snapshot(worktree);
         files.retain(|(path, _)| path != Path::new(".git"));
-        Portrait {
+        WorktreeState {
             files,
             index: fs::read(admin.join("index")).unwrap_or_default(),
             head: fs::read_to_string(admin.join("HEAD")).unwrap(),
@@ -45,7 +45,7 @@ impl Portrait {
     }
 
     #[track_caller]
-    pub fn require_same(&self, before: &Portrait) {
+    pub fn require_same(&self, before: &WorktreeState) {
         require_same(&self.files, &before.files);
         assert_eq!(self.head, before.head, "HEAD");
         assert_eq!(self.status, before.status, "git status");
@@ -55,24 +55,24 @@ impl Portrait {
     }
 }
 
-/// A worktree with a session's work in it.
+/// A worktree with a session's work.
 pub struct Trial {
-    pub ground: Ground,
-    pub plot: Plot,
+    pub env: TestEnv,
+    pub location: WorktreeLocation,
 }
 
 impl Trial {
     pub fn new() -> Trial {
-        Trial::on(Ground::new())
+        Trial::on(TestEnv::new())
     }
 
-    pub fn on(ground: Ground) -> Trial {
-        let plot = ground.create("s1");
-        Trial { ground, plot }
+    pub fn on(env: TestEnv) -> Trial {
+        let location = env.create("s1");
+        Trial { env, location }
     }
 
     pub fn path(&self, path: &str) -> PathBuf {
-        self.plot.path.join(path)
+        self.location.path.join(path)
     }
 
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
@@ -80,51 +80,51 @@ impl Trial {
     }
 
     pub fn git(&self, arguments: &[&str]) -> String {
-        self.ground.git_in(&self.plot.path, arguments)
+        self.env.git_in(&self.location.path, arguments)
     }
 
-    /// Runs git where it is meant to stop in the middle.
+    /// Runs a git command that is expected to stop with an error.
     pub fn git_stops(&self, arguments: &[&str]) {
-        let output = self.ground.git_command(&self.plot.path, arguments).output().unwrap();
-        assert!(!output.status.success(), "{arguments:?} went through");
+        let output = self.env.git_command(&self.location.path, arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?} succeeded");
     }
 
     pub fn admin(&self) -> PathBuf {
         self.git(&["rev-parse", "--absolute-git-dir"]).into()
     }
 
-    /// Rescue, removal, garbage collection, restoration; all that was there is there again.
+    /// Rescues, removes, collects garbage and restores; requires that the state is the same.
     #[track_caller]
     pub fn round_trip(&self) -> RestoredWork {
-        let before = Portrait::of(&self.ground, &self.plot.path);
-        let restored = self.there_and_back();
-        Portrait::of(&self.ground, &restored.path).require_same(&before);
+        let before = WorktreeState::of(&self.env, &self.location.path);
+        let restored = self.remove_and_restore();
+        WorktreeState::of(&self.env, &restored.path).require_same(&before);
         restored
     }
 
-    /// The same, without a look at what came back.
+    /// The same, without comparing the state.
     #[track_caller]
-    pub fn there_and_back(&self) -> RestoredWork {
+    pub fn remove_and_restore(&self) -> RestoredWork {
         self.remove();
-        self.ground.git(["fsck", "--strict", "--no-dangling"]);
-        self.ground.git(["gc", "--quiet", "--prune=now"]);
+        self.env.git(["fsck", "--strict", "--no-dangling"]);
+        self.env.git(["gc", "--quiet", "--prune=now"]);
         let restored = self.restore();
-        self.ground.require_clean(&[&restored.path]);
+        self.env.require_clean(&[&restored.path]);
         restored
     }
 
     #[track_caller]
     pub fn remove(&self) {
-        assert_eq!(try_remove(&self.plot).unwrap(), Removal::Removed);
-        sweep(&self.plot.root);
-        assert!(!self.plot.path.exists());
+        assert_eq!(try_remove(&self.location).unwrap(), Removal::Removed);
+        sweep(&self.location.root);
+        assert!(!self.location.path.exists());
     }
 
     #[track_caller]
     pub fn restore(&self) -> RestoredWork {
-        let into = self.ground.top().join("restored");
+        let into = self.env.top().join("restored");
         let restored =
-            pollster::block_on(cleaner().restore(&self.ground.repo, &self.plot.session, &into)).unwrap();
+            pollster::block_on(cleaner().restore(&self.env.repo, &self.location.session, &into)).unwrap();
         assert_eq!(restored.path, into);
         restored
     }

@@ -1,14 +1,14 @@
-//! An object that is stored as its difference from another one.
+//! An object that is stored as a delta: its difference from another one.
 
-use super::LARGEST;
+use super::MAX_OBJECT;
 
-/// What `delta` makes of `base`; `None` where it does not fit to it.
+/// Applies `delta` to `base`; `None` if it does not fit.
 pub(super) fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     let mut delta = Bytes(delta);
     if delta.size()? != base.len() {
         return None;
     }
-    let size = delta.size().filter(|size| *size <= LARGEST)?;
+    let size = delta.size().filter(|size| *size <= MAX_OBJECT)?;
     let mut result = Vec::new();
     result.try_reserve_exact(size).ok()?;
     while let Some(command) = delta.next() {
@@ -36,7 +36,7 @@ pub(super) fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     (result.len() == size).then_some(result)
 }
 
-/// What is left of a delta.
+/// The remaining bytes of a delta.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -52,7 +52,7 @@ impl<'a> Bytes<'a> {
         Some(taken)
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Reads a size: seven bits per byte, the lowest first.
     fn size(&mut self) -> Option<usize> {
         let (mut size, mut shift) = (0u64, 0);
         loop {
@@ -65,7 +65,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// A number of up to `count` bytes, the lowest first; those without their bit in `which` are zero.
+    /// Reads a number of up to `count` bytes, the lowest first; a byte without its bit in `which` is zero.
     fn sparse(&mut self, which: u8, count: u32) -> Option<usize> {
         let mut number = 0;
         for place in (0..count).filter(|place| which & 1 << place != 0) {
@@ -80,21 +80,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_copied_and_inserted() {
-        // 10 bytes become 9: three from the fourth on, two of its own, four from the beginning.
+    fn delta_copies_and_inserts_pieces() {
+        // 10 bytes become 9: three from the fourth on, two inserted, four from the start.
         let delta = [10, 9, 0x91, 3, 3, 2, b'x', b'y', 0x90, 4];
         assert_eq!(apply(b"0123456789", &delta).unwrap(), b"345xy0123");
     }
 
     #[test]
-    fn a_length_of_nothing_is_the_largest() {
+    fn copy_length_of_zero_means_the_maximum() {
         let base = vec![5; 0x1_0000];
         let delta = [0x80, 0x80, 4, 0x80, 0x80, 4, 0x80];
         assert!(apply(&base, &delta).unwrap() == base);
     }
 
     #[test]
-    fn what_does_not_fit_is_nothing() {
+    fn delta_that_does_not_fit_is_rejected() {
         let base = b"0123456789";
         for delta in [
             &[9, 3, 0x90, 3][..],
@@ -105,7 +105,7 @@ mod tests {
             &[10, 0, 0],
             &[10, 3, 0x91],
             &[10],
-            // Larger than anything that is read here.
+            // Larger than the maximum.
             &[10, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x90, 3],
             &[0x80; 20],
             &[],

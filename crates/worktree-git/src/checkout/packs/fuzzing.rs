@@ -1,4 +1,4 @@
-//! What the fuzz target `git` does to packs. Compiled for it alone, with `--cfg fuzzing`.
+//! Entry points for the fuzz target `git`, for packs. Compiled only with `--cfg fuzzing`.
 
 use std::fs::File;
 
@@ -7,15 +7,15 @@ use git2::Oid;
 use super::index::PackIndex;
 use super::{Pack, PackReader, Packs, delta};
 
-/// A difference that fits to its base makes exactly what it says.
+/// Checks that a delta that applies gives no more bytes than it can.
 pub fn delta(base: &[u8], difference: &[u8]) {
     if let Some(made) = delta::apply(base, difference) {
         let copied = difference.len().saturating_mul(base.len().max(0x7f));
-        assert!(made.len() <= copied, "{} bytes come of nowhere", made.len());
+        assert!(made.len() <= copied, "{} bytes are too many", made.len());
     }
 }
 
-/// A pack, given as a file, and its index: whatever is found is whole, and the next look finds the same.
+/// Checks a pack, given as a file, and its index: a second read gives the same result as the first.
 pub fn pack(index: Vec<u8>, file: File) {
     let names: Vec<Oid> =
         index.windows(20).step_by(4).filter_map(|name| Oid::from_bytes(name).ok()).take(600).collect();

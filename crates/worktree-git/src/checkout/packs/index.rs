@@ -1,27 +1,27 @@
-//! The index of a pack, version 2: where each object begins.
+//! The index of a pack, version 2: the offset of each object.
 
 use git2::Oid;
 
-/// What it begins with: a number that no other file of git begins with, and the version.
+/// The signature of the file, and the version.
 const BEGINNING: &[u8] = b"\xfftOc\0\0\0\x02";
-/// For each first byte of a name, how many objects have that one or a lower one.
+/// The length of the fan-out table: for each first byte of an id, how many objects have that byte or a lower
+/// one.
 const FAN: usize = 256 * 4;
 const NAME: usize = 20;
-/// After the fan an object has a name, a checksum and an offset.
+/// After the fan-out table, each object has an id, a checksum and an offset.
 const NAMES_AT: usize = BEGINNING.len() + FAN;
-/// The checksums of the pack and of the index itself.
+/// The length of the checksums of the pack and of the index itself.
 const END: usize = 2 * NAME;
-/// An offset with this bit is a place in the table of the large ones.
+/// An offset with this bit is an index into the table of large offsets.
 const LARGE: u32 = 1 << 31;
 
-/// An index, whole.
 pub(super) struct PackIndex {
     bytes: Vec<u8>,
     count: usize,
 }
 
 impl PackIndex {
-    /// Reads an index; `None` where it is not one, or one of another kind.
+    /// Parses an index; `None` if it is invalid or of another version.
     pub(super) fn parse(bytes: Vec<u8>) -> Option<PackIndex> {
         if !bytes.starts_with(BEGINNING) {
             return None;
@@ -39,7 +39,7 @@ impl PackIndex {
         (index.bytes.len() >= index.offsets_at()?.checked_add(4 * below)? + END).then_some(index)
     }
 
-    /// Where the object begins in the pack.
+    /// Returns the offset of an object in the pack.
     pub(super) fn find(&self, oid: Oid) -> Option<u64> {
         let wanted = oid.as_bytes();
         let first = usize::from(*wanted.first()?);
@@ -77,7 +77,7 @@ impl PackIndex {
         Some(u64::from_be_bytes(bytes.try_into().ok()?))
     }
 
-    /// Where the offsets begin: after the names and the checksums.
+    /// Returns where the offsets start: after the ids and the checksums.
     fn offsets_at(&self) -> Option<usize> {
         self.count.checked_mul(NAME + 4)?.checked_add(NAMES_AT)
     }
@@ -97,7 +97,7 @@ mod tests {
         Oid::from_bytes(&name).unwrap()
     }
 
-    /// The index of objects that are in order, with the large offsets apart.
+    /// Returns the index of sorted objects, with large offsets in their own table.
     fn index(objects: &[(Oid, u64)]) -> Vec<u8> {
         let mut bytes = BEGINNING.to_vec();
         for first in 0..=255u8 {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_is_found_where_it_is_and_no_other() {
+    fn every_object_is_found_at_its_offset_and_no_other_is_found() {
         let objects = [
             (oid(0, 1), 12),
             (oid(0, 9), 1 << 33),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_is_cut_off_or_damaged_never_leads_out_of_itself() {
+    fn truncated_or_damaged_index_is_never_read_out_of_bounds() {
         let whole = index(&[(oid(3, 1), 12), (oid(9, 9), 1 << 40)]);
         for length in 0..whole.len() {
             assert!(

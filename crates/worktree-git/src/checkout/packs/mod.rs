@@ -1,8 +1,8 @@
-//! Blobs out of a repository's packs, read by several threads without any of them waiting for another, which
-//! libgit2's windows onto a pack, being everybody's, do not allow.
+//! Reads blobs from a repository's packs with several threads that do not wait for each other. libgit2 shares
+//! its pack windows between threads, so they would wait there.
 //!
-//! Only what is ordinary is read here. Of everything else (another version, an enormous index, a pack of
-//! another repository, anything that looks damaged) it is said that it was not found: libgit2 has the last word.
+//! Only common cases are handled here. In all other cases (another version, a very large index, a pack of
+//! another repository, anything that looks damaged) the blob is reported as not found, and libgit2 reads it.
 
 mod delta;
 #[cfg(fuzzing)]
@@ -15,17 +15,18 @@ use std::io;
 use std::path::Path;
 
 use git2::Oid;
+use sexton_durable::{LARGE_FILE, open_regular, read_regular};
 
 use index::PackIndex;
 pub(super) use reader::PackReader;
 
-/// Each pack is a descriptor. Whoever has more of them than this should run `git gc`, and is served by libgit2
-/// for what is in the smallest.
-const MOST_PACKS: usize = 64;
-/// What is larger is not held in memory twice.
-const LARGEST: usize = 64 << 20;
-/// An index is held in memory. This is one of two million objects.
-const LARGEST_INDEX: u64 = 64 << 20;
+/// Each pack needs a descriptor. With more packs than this, libgit2 reads the objects of the smallest ones;
+/// `git gc` would help.
+const MAX_PACKS: usize = 64;
+/// Larger objects are not read here, because they would be in memory twice.
+const MAX_OBJECT: usize = 64 << 20;
+/// The largest index that is read into memory: about two million objects.
+const MAX_INDEX: u64 = 64 << 20;
 
 /// The packs of a repository.
 pub(super) struct Packs(Vec<Pack>);
@@ -35,7 +36,7 @@ struct Pack {
     index: PackIndex,
 }
 
-/// Where an object is.
+/// The position of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Place {
     pack: usize,
@@ -43,7 +44,7 @@ struct Place {
 }
 
 impl Packs {
-    /// Opens the packs in the `objects` directory of a repository. One that cannot be opened is left out.
+    /// Opens the packs in the `objects` directory of a repository. A pack that cannot be opened is left out.
     pub(super) fn open(objects: &Path) -> io::Result<Packs> {
         let listing = match std::fs::read_dir(objects.join("pack")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Packs(Vec::new())),
@@ -54,18 +55,18 @@ impl Packs {
             let path = entry?.path();
             if path.extension().is_some_and(|ending| ending == "idx")
                 && let Ok(about) = path.metadata()
-                && about.len() <= LARGEST_INDEX
+                && about.len() <= MAX_INDEX
             {
                 found.push((about.len(), path));
             }
         }
-        // Most of what is wanted is in the largest one.
+        // The largest pack contains most of the objects.
         found.sort_unstable_by(|one, other| other.cmp(one));
-        found.truncate(MOST_PACKS);
+        found.truncate(MAX_PACKS);
         Ok(Packs(found.iter().filter_map(|(_, path)| Pack::open(path)).collect()))
     }
 
-    /// Where an object is, looking first into the pack where the last one was.
+    /// Finds an object. The pack `first`, where the last one was found, is searched first.
     fn find(&self, oid: Oid, first: usize) -> Option<Place> {
         let others = (0..self.0.len()).filter(|pack| *pack != first);
         let mut order = Some(first).filter(|first| *first < self.0.len()).into_iter().chain(others);
@@ -75,7 +76,7 @@ impl Packs {
 
 impl Pack {
     fn open(index: &Path) -> Option<Pack> {
-        let file = File::open(index.with_extension("pack")).ok()?;
-        Some(Pack { file, index: PackIndex::parse(std::fs::read(index).ok()?)? })
+        let file = open_regular(&index.with_extension("pack")).ok()?;
+        Some(Pack { file, index: PackIndex::parse(read_regular(index, LARGE_FILE).ok()?)? })
     }
 }

@@ -1,4 +1,4 @@
-//! Reading packed blobs, one after another, for one thread.
+//! Reads packed blobs one after another, for one thread.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -8,51 +8,51 @@ use std::rc::Rc;
 use flate2::{Decompress, FlushDecompress, Status};
 use git2::Oid;
 
-use super::{LARGEST, Packs, Place, delta};
+use super::{MAX_OBJECT, Packs, Place, delta};
 
-/// What is read of a pack at once: little where objects lie here and there, more while one follows another.
-const SMALLEST_WINDOW: usize = 16 << 10;
-const LARGEST_WINDOW: usize = 256 << 10;
-/// No object has a longer header: its kind and size, and the name or the distance of what it differs from.
+/// How much of a pack is read at once: little for scattered objects, more while objects are read in sequence.
+const MIN_WINDOW: usize = 16 << 10;
+const MAX_WINDOW: usize = 256 << 10;
+/// No object has a longer header: its kind and size, and the id or the distance of its base.
 const HEADER: usize = 64;
-/// git makes no chains that are longer.
-const LONGEST_CHAIN: usize = 4096;
-/// Nor any whose differences are so large together.
-const MOST_HELD: usize = 128 << 20;
-/// How much is kept of what others differ from.
-const MOST_KEPT: usize = 16 << 20;
+/// git makes no longer delta chains.
+const MAX_CHAIN: usize = 4096;
+/// The maximum size of all deltas of a chain together.
+const MAX_HELD: usize = 128 << 20;
+/// The maximum size of cached delta bases.
+const MAX_KEPT: usize = 16 << 20;
 
 /// Reads the blobs of some packs.
 pub(in crate::checkout) struct PackReader<'p> {
     packs: &'p Packs,
-    /// Where the last one was.
+    /// The pack that contained the last object.
     last: usize,
     window: Window<'p>,
     inflate: Decompress,
     kept: Kept,
 }
 
-/// What an object is stored as.
+/// How an object is stored.
 enum Kind {
     Blob,
-    /// What must be done to the object that begins there.
+    /// A delta, with the offset of its base.
     Delta(u64),
 }
 
 struct Header {
     kind: Kind,
     size: usize,
-    /// Where its compressed bytes begin.
+    /// The offset of its compressed bytes.
     content: u64,
 }
 
 impl<'p> PackReader<'p> {
     pub(in crate::checkout) fn new(packs: &'p Packs) -> PackReader<'p> {
-        let window = Window { packs, pack: 0, start: 0, bytes: Vec::new(), length: SMALLEST_WINDOW };
+        let window = Window { packs, pack: 0, start: 0, bytes: Vec::new(), length: MIN_WINDOW };
         PackReader { packs, last: 0, window, inflate: Decompress::new(true), kept: Kept::default() }
     }
 
-    /// Reads a blob into `blob`; says whether it was found. One that looks damaged was not.
+    /// Reads a blob into `blob`; returns whether it was found. A damaged blob counts as not found.
     pub(in crate::checkout) fn read(&mut self, oid: Oid, blob: &mut Vec<u8>) -> io::Result<bool> {
         let Some(place) = self.packs.find(oid, self.last) else { return Ok(false) };
         self.last = place.pack;
@@ -60,7 +60,7 @@ impl<'p> PackReader<'p> {
             Some(Header { kind: Kind::Blob, size, content }) => {
                 self.inflate(Place { offset: content, ..place }, size, blob)
             }
-            Some(Header { kind: Kind::Delta(_), .. }) => match self.unfold(place)? {
+            Some(Header { kind: Kind::Delta(_), .. }) => match self.resolve_delta(place)? {
                 Some(content) => {
                     blob.clear();
                     blob.extend_from_slice(&content);
@@ -72,8 +72,8 @@ impl<'p> PackReader<'p> {
         }
     }
 
-    /// The content of an object that is stored as a difference, maybe from another such one.
-    fn unfold(&mut self, place: Place) -> io::Result<Option<Rc<Vec<u8>>>> {
+    /// Returns the content of an object that is stored as a delta, possibly of another delta.
+    fn resolve_delta(&mut self, place: Place) -> io::Result<Option<Rc<Vec<u8>>>> {
         let mut chain = Vec::new();
         let (mut seen, mut held) = (HashSet::new(), 0);
         let mut here = place;
@@ -84,9 +84,9 @@ impl<'p> PackReader<'p> {
             let Some(header) = self.read_header(here)? else { return Ok(None) };
             let mut bytes = Vec::new();
             let stored = Place { offset: header.content, ..here };
-            // Names of what they differ from can lead objects in a circle.
-            let is_odd = chain.len() == LONGEST_CHAIN || held > MOST_HELD || !seen.insert(here);
-            if is_odd || !self.inflate(stored, header.size, &mut bytes)? {
+            // Bases that are named by id can form a cycle.
+            let is_invalid = chain.len() == MAX_CHAIN || held > MAX_HELD || !seen.insert(here);
+            if is_invalid || !self.inflate(stored, header.size, &mut bytes)? {
                 return Ok(None);
             }
             held += bytes.len();
@@ -105,7 +105,7 @@ impl<'p> PackReader<'p> {
         Ok(Some(content))
     }
 
-    /// What is stored at a place; `None` where that is neither a blob nor a difference.
+    /// Reads the header at a place; `None` if the object is neither a blob nor a delta.
     fn read_header(&mut self, place: Place) -> io::Result<Option<Header>> {
         let packs = self.packs;
         let bytes = self.window.from(place, HEADER)?;
@@ -123,7 +123,7 @@ impl<'p> PackReader<'p> {
                 6 => {
                     let (distance, after) = parse_distance(rest)?;
                     rest = after;
-                    // It lies before; a distance of nothing would lead in a circle.
+                    // The base is before the delta; a distance of zero would be a cycle.
                     Kind::Delta(place.offset.checked_sub(distance).filter(|_| distance > 0)?)
                 }
                 7 => {
@@ -133,24 +133,24 @@ impl<'p> PackReader<'p> {
                 }
                 _ => return None,
             };
-            let size = usize::try_from(size).ok().filter(|size| *size <= LARGEST)?;
+            let size = usize::try_from(size).ok().filter(|size| *size <= MAX_OBJECT)?;
             let content = place.offset + u64::try_from(bytes.len() - rest.len()).ok()?;
             Some(Header { kind, size, content })
         };
         Ok(parse())
     }
 
-    /// Decompresses `size` bytes; says whether there were exactly so many, and zlib's checksum is right.
+    /// Decompresses `size` bytes; returns whether there were exactly that many and zlib's checksum is right.
     fn inflate(&mut self, place: Place, size: usize, to: &mut Vec<u8>) -> io::Result<bool> {
         self.inflate.reset(true);
         to.clear();
-        // One more, so that a longer one is seen to be longer.
+        // One byte more, to detect longer content.
         to.reserve_exact(size + 1);
         loop {
             let read = self.inflate.total_in();
             let before = (read, to.len());
             let stored = self.window.from(Place { offset: place.offset + read, ..place }, 1)?;
-            // Told that this is all there is to come, zlib need not remember what it wrote.
+            // With `Finish`, zlib need not keep a window of its output.
             match self.inflate.decompress_vec(stored, to, FlushDecompress::Finish) {
                 Ok(Status::StreamEnd) => return Ok(to.len() == size),
                 Ok(Status::Ok | Status::BufError) => {}
@@ -163,7 +163,7 @@ impl<'p> PackReader<'p> {
     }
 }
 
-/// How far before an object the one lies that it differs from, and what follows that number.
+/// Parses how far before an object its base is, and returns the remaining bytes.
 fn parse_distance(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (mut byte, mut rest) = bytes.split_first()?;
     let mut distance = u64::from(byte & 0x7f);
@@ -174,7 +174,7 @@ fn parse_distance(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((distance, rest))
 }
 
-/// A part of a pack that was read.
+/// A part of a pack that is in memory.
 struct Window<'p> {
     packs: &'p Packs,
     pack: usize,
@@ -184,15 +184,15 @@ struct Window<'p> {
 }
 
 impl Window<'_> {
-    /// The bytes of a pack from a place on: at least `least` of them, or all that there are.
+    /// Returns the bytes of a pack from a place on: at least `least` of them, or all that are left.
     fn from(&mut self, place: Place, least: usize) -> io::Result<&[u8]> {
         let ahead = (place.pack == self.pack).then(|| place.offset.checked_sub(self.start)).flatten();
         let ahead = ahead.and_then(|ahead| usize::try_from(ahead).ok());
         let at = match ahead.filter(|at| at.saturating_add(least) <= self.bytes.len()) {
             Some(at) => at,
             None => {
-                let goes_on = ahead.is_some_and(|ahead| ahead <= self.bytes.len() + self.length);
-                self.length = if goes_on { (2 * self.length).min(LARGEST_WINDOW) } else { SMALLEST_WINDOW };
+                let is_sequential = ahead.is_some_and(|ahead| ahead <= self.bytes.len() + self.length);
+                self.length = if is_sequential { (2 * self.length).min(MAX_WINDOW) } else { MIN_WINDOW };
                 self.load(place)?;
                 0
             }
@@ -221,7 +221,7 @@ impl Window<'_> {
     }
 }
 
-/// What others differ from, the oldest forgotten first.
+/// A cache of delta bases; the oldest is evicted first.
 #[derive(Default)]
 struct Kept {
     contents: HashMap<Place, Rc<Vec<u8>>>,
@@ -239,7 +239,7 @@ impl Kept {
         self.size += content.len();
         self.contents.insert(place, Rc::clone(&content));
         self.order.push_back(place);
-        while self.size > MOST_KEPT {
+        while self.size > MAX_KEPT {
             let Some(oldest) = self.order.pop_front() else { break };
             self.size -= self.contents.remove(&oldest).map_or(0, |content| content.len());
         }
@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// Files like each other, so that they are stored as differences, and some that are like nothing.
+    /// Similar files, which are stored as deltas, and some that are unlike any other.
     fn contents() -> Vec<Vec<u8>> {
         let noise = |size: u32| (0..size).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
         let text = |n: usize| {
@@ -293,7 +293,7 @@ mod tests {
         let oids = pack(dir.path(), &contents);
         let whole: usize = contents.iter().map(Vec::len).sum();
         let packed = pack_file(dir.path()).metadata().unwrap().len();
-        assert!(packed < whole as u64 * 2 / 3, "there are differences among them: {packed} of {whole}");
+        assert!(packed < whole as u64 * 2 / 3, "some of them are deltas: {packed} of {whole}");
         let packs = Packs::open(&dir.path().join("objects")).unwrap();
         for step in [1, 7, 63] {
             let mut reader = PackReader::new(&packs);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_pack_or_is_no_blob_is_not_found() {
+    fn objects_that_are_unpacked_or_not_blobs_are_not_found() {
         let dir = tempfile::tempdir().unwrap();
         let repo = Repository::init_bare(dir.path()).unwrap();
         let tree = repo.treebuilder(None).unwrap().write().unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_blob_is_never_taken_for_a_whole_one() {
+    fn damaged_blob_is_never_returned() {
         let (dir, content) = (tempfile::tempdir().unwrap(), b"some text\n".repeat(100));
         let oid = pack(dir.path(), std::slice::from_ref(&content))[0];
         let file = pack_file(dir.path());
@@ -344,16 +344,16 @@ mod tests {
         }
     }
 
-    /// A pack of two objects that each name the other as what they differ from.
+    /// A pack of two objects that each name the other as their base.
     #[test]
-    fn objects_that_lead_in_a_circle_are_not_found_and_cost_nothing() {
+    fn cyclic_deltas_are_not_found_and_terminate() {
         let names = [[0; 20], [1; 20]];
         let mut pack = b"PACK\0\0\0\x02\0\0\0\x02".to_vec();
         let mut index = b"\xfftOc\0\0\0\x02".to_vec();
         (0..256u32).for_each(|first| index.extend((first + 1).min(2).to_be_bytes()));
         names.iter().for_each(|name| index.extend(name));
         index.extend([0; 8]);
-        // Nothing that becomes nothing, stored as it is.
+        // A delta from nothing to nothing, stored uncompressed.
         let difference = [0x78, 0x01, 1, 2, 0, 0xfd, 0xff, 0, 0, 0, 2, 0, 1];
         for base in [1, 0] {
             index.extend(u32::try_from(pack.len()).unwrap().to_be_bytes());
@@ -373,9 +373,9 @@ mod tests {
         let mut chain = Vec::new();
         let place = packs.find(oid, 0).unwrap();
         let stored = Place { offset: place.offset + 21, ..place };
-        assert!(reader.inflate(stored, 2, &mut chain).unwrap(), "the pack is well-formed but for its circle");
+        assert!(reader.inflate(stored, 2, &mut chain).unwrap(), "the pack is valid except for its cycle");
         let begun = std::time::Instant::now();
         (0..100).for_each(|_| assert!(!reader.read(oid, &mut chain).unwrap()));
-        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "a circle is walked once, not for ever");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "the read of a cycle terminates");
     }
 }

@@ -1,4 +1,4 @@
-//! Building an admin entry: every file that git would write there, and the mark, before git can see it.
+//! Builds an admin entry: every file that git would write there, and the mark, before git can see it.
 
 use std::fs;
 use std::io;
@@ -6,31 +6,31 @@ use std::path::{Path, PathBuf};
 
 use git2::{Config, Repository};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use sexton_core::worktree::Plot;
+use sexton_core::worktree::WorktreeLocation;
 use sexton_core::{Time, WorktreeError};
-use sexton_durable::{sync_all, sync_parent};
+use sexton_durable::{LARGE_FILE, SMALL_FILE, read_regular, sync_all, sync_parent};
 
 use crate::entry;
 use crate::fault::{cannot_create, failed};
 use crate::mark::Mark;
 
-/// How a worktree and its entry name each other.
+/// How a worktree and its entry refer to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Links {
-    /// By absolute paths, which every git understands.
+    /// By absolute paths, which every version of git supports.
     Absolute,
-    /// By relative ones. The repository says that whoever opens it understands them.
+    /// By relative paths. The repository's configuration requires programs to support them.
     Relative,
 }
 
 impl Links {
-    /// As the repository wants them.
+    /// Returns the kind that the repository is configured for.
     pub(crate) fn of(repo: &Repository) -> Result<Links, git2::Error> {
         let mut config = repo.config()?;
         let settings = config.snapshot()?;
         let extended = settings.get_bool("extensions.relativeworktrees").unwrap_or(false);
         if !extended && settings.get_bool("worktree.userelativepaths").unwrap_or(false) {
-            // As git does it: a program that knows nothing of relative links must not open the repository.
+            // Like git: a program that does not support relative links must not open the repository.
             config.set_i32("core.repositoryformatversion", 1)?;
             config.set_bool("extensions.relativeWorktrees", true)?;
             return Ok(Links::Relative);
@@ -38,7 +38,7 @@ impl Links {
         Ok(if extended { Links::Relative } else { Links::Absolute })
     }
 
-    /// What a file in `base` says to name `target`.
+    /// Returns the path that a file in `base` contains to refer to `target`.
     pub(crate) fn write(self, base: &Path, target: &Path) -> PathBuf {
         match self {
             Links::Absolute => target.to_owned(),
@@ -48,8 +48,8 @@ impl Links {
 }
 
 /// What an entry is built from.
-pub(crate) struct Blueprint<'a> {
-    pub(crate) plot: &'a Plot,
+pub(crate) struct EntryPlan<'a> {
+    pub(crate) location: &'a WorktreeLocation,
     pub(crate) common: &'a Path,
     pub(crate) mark: &'a Mark,
     pub(crate) links: Links,
@@ -57,23 +57,23 @@ pub(crate) struct Blueprint<'a> {
     pub(crate) now: Time,
 }
 
-/// Builds the entry of a worktree that has no files yet, and returns where it is. It is there whole, marked
-/// and durable, or not at all.
-pub(crate) fn build(blueprint: &Blueprint<'_>) -> Result<PathBuf, WorktreeError> {
-    let name = entry::name_of(blueprint.plot);
-    let admin = entry::all(blueprint.common).join(&name);
-    let built = entry::workshop(blueprint.common).join(format!("{name}.new"));
-    let placed = blueprint.draw(&built, &admin).and_then(|()| place(&built, &admin));
+/// Builds the entry of a worktree that has no files yet, and returns its path. The entry is there complete,
+/// marked and durable, or not at all.
+pub(crate) fn build(entry_plan: &EntryPlan<'_>) -> Result<PathBuf, WorktreeError> {
+    let name = entry::name_of(entry_plan.location);
+    let admin = entry::all(entry_plan.common).join(&name);
+    let built = entry::staging(entry_plan.common).join(format!("{name}.new"));
+    let placed = entry_plan.write_to(&built, &admin).and_then(|()| place(&built, &admin));
     match placed {
         Ok(()) => Ok(admin),
         Err(error) => {
-            // The next attempt clears it away as well.
+            // The next attempt deletes it too.
             let _ = fs::remove_dir_all(&built);
             Err(match error.kind() {
                 io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
-                    cannot_create(blueprint.plot, format!("{} is in the way", admin.display()))
+                    cannot_create(entry_plan.location, format!("{} already exists", admin.display()))
                 }
-                _ => failed("making", &admin, error),
+                _ => failed("creating", &admin, error),
             })
         }
     }
@@ -93,26 +93,26 @@ pub(crate) fn clear_index(admin: &Path) -> Result<(), WorktreeError> {
     Ok(())
 }
 
-impl Blueprint<'_> {
-    /// Writes the entry that is to be at `admin` into `built`.
-    fn draw(&self, built: &Path, admin: &Path) -> io::Result<()> {
-        entry::inside(&entry::workshop(self.common), || fs::create_dir(built))?;
+impl EntryPlan<'_> {
+    /// Writes the entry for `admin` into `built`.
+    fn write_to(&self, built: &Path, admin: &Path) -> io::Result<()> {
+        entry::inside(&entry::staging(self.common), || fs::create_dir(built))?;
         let branch = self.mark.branch.as_deref().unwrap_or_default();
         entry::begin(built)?;
         fs::write(built.join("commondir"), "../..\n")?;
-        let dot_git = self.links.write(admin, &self.plot.path.join(".git"));
+        let dot_git = self.links.write(admin, &self.location.path.join(".git"));
         fs::write(built.join("gitdir"), entry::line("", &dot_git))?;
         fs::write(built.join("HEAD"), format!("ref: refs/heads/{branch}\n"))?;
         fs::create_dir_all(built.join("refs"))?;
         fs::create_dir_all(built.join("logs"))?;
-        fs::write(built.join("logs/HEAD"), self.first_move())?;
+        fs::write(built.join("logs/HEAD"), self.first_reflog_entry())?;
         self.copy_sparse_checkout(built)?;
         self.mark.write_new(built)?;
         sync_all(&fs::File::open(built)?)
     }
 
-    /// The reflog of HEAD begins where the worktree begins.
-    fn first_move(&self) -> String {
+    /// Returns the first reflog entry of HEAD.
+    fn first_reflog_entry(&self) -> String {
         let who = self.repo.signature();
         let who = who.as_ref().ok().and_then(|who| Some((who.name().ok()?, who.email().ok()?)));
         let (name, email) = who.unwrap_or(("sexton", "sexton@localhost"));
@@ -124,16 +124,16 @@ impl Blueprint<'_> {
         )
     }
 
-    /// A sparse checkout is a setting of the worktree; a new one begins with that of the main worktree, as git
-    /// has it.
+    /// Copies the sparse checkout. It is a setting of each worktree; like git, a new worktree starts with the
+    /// setting of the main worktree.
     fn copy_sparse_checkout(&self, built: &Path) -> io::Result<()> {
         let settings = self.common.join("config.worktree");
         let (patterns, copy) = (self.common.join("info/sparse-checkout"), built.join("config.worktree"));
         if settings.exists() {
-            fs::copy(&settings, &copy)?;
+            fs::write(&copy, read_regular(&settings, SMALL_FILE)?)?;
             let mut config = Config::open(&copy).map_err(io::Error::other)?;
             for of_the_main_worktree in ["core.bare", "core.worktree"] {
-                // Most have neither.
+                // Usually neither is set.
                 let _ = config.remove(of_the_main_worktree);
             }
         }
@@ -143,13 +143,13 @@ impl Blueprint<'_> {
         let is_sparse = sparse(self.repo.config()) || (copy.exists() && sparse(Config::open(&copy)));
         if is_sparse && patterns.exists() {
             fs::create_dir_all(built.join("info"))?;
-            fs::copy(&patterns, built.join("info/sparse-checkout"))?;
+            fs::write(built.join("info/sparse-checkout"), read_regular(&patterns, LARGE_FILE)?)?;
         }
         Ok(())
     }
 }
 
-/// Shows git a finished entry.
+/// Moves a finished entry to the path where git sees it.
 fn place(built: &Path, admin: &Path) -> io::Result<()> {
     let rename = || Ok(renameat_with(CWD, built, CWD, admin, RenameFlags::NOREPLACE)?);
     entry::inside(admin.parent().unwrap_or(admin), rename)?;
