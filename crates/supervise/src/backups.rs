@@ -1,4 +1,4 @@
-//! The backups of a state directory: which there are, and how many are kept.
+//! The backups in a state directory: listing and rotation.
 
 use std::fs;
 use std::io;
@@ -10,17 +10,17 @@ use sexton_core::store::StoreInfo;
 /// A backup on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// When it was made.
+    /// When it was created.
     pub made_at: SystemTime,
-    /// How large it is.
+    /// Its size.
     pub bytes: u64,
 }
 
-/// Where the state directory at `state` keeps the backups of a store. The files of another tool have the
-/// same name in every project, so those of each project have a directory of their own: what is kept of one
-/// is not rotated out by another.
+/// Returns where the state directory at `state` keeps the backups of a store. Files of another tool have the
+/// same name in every project, so each project gets its own directory: one must not rotate out the backups of
+/// another.
 pub fn backup_dir(state: &Path, store: &StoreInfo) -> PathBuf {
     let backups = state.join("backups");
     match &store.uuid {
@@ -29,8 +29,8 @@ pub fn backup_dir(state: &Path, store: &StoreInfo) -> PathBuf {
     }
 }
 
-/// The backups in `directory` of a store with this file name, newest first. A directory that does not
-/// exist holds none.
+/// Returns the backups in `directory` of a store with this file name, newest first. A missing directory has
+/// none.
 pub fn list_backups(directory: &Path, store: &Path) -> io::Result<Vec<BackupFile>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -43,18 +43,18 @@ pub fn list_backups(directory: &Path, store: &Path) -> io::Result<Vec<BackupFile
             continue;
         }
         let metadata = match fs::metadata(&path) {
-            // Another recovery has let it go a moment ago.
+            // Another recovery has just deleted it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             other => other?,
         };
         backups.push(BackupFile { path, made_at: metadata.modified()?, bytes: metadata.len() });
     }
-    // Names begin with the time, so they sort as the backups were made.
+    // Names begin with the time, so they sort by age.
     backups.sort_by(|a, b| b.path.file_name().cmp(&a.path.file_name()));
     Ok(backups)
 }
 
-/// Removes the oldest backups beyond `keep`. The newest is never removed: it was checked a moment ago.
+/// Deletes the oldest backups beyond `keep`. The newest is never deleted: it was just verified.
 pub fn rotate_backups(directory: &Path, store: &Path, keep: usize) -> io::Result<Vec<PathBuf>> {
     let surplus = list_backups(directory, store)?.into_iter().skip(keep.max(1));
     let mut removed = Vec::new();
@@ -70,7 +70,7 @@ pub fn rotate_backups(directory: &Path, store: &Path, keep: usize) -> io::Result
     Ok(removed)
 }
 
-/// Backups are called `<stem>-<time>.<extension>`.
+/// Returns whether `path` is named like a backup of `store`: `<stem>-<time>.<extension>`.
 fn is_backup_of(path: &Path, store: &Path) -> bool {
     let (Some(name), Some(stem)) = (path.file_name(), store.file_stem()) else {
         return false;

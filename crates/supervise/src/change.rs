@@ -1,4 +1,4 @@
-//! Waiting for many things at once: files that change, signals, and whatever else has a descriptor.
+//! Waits for several events at once: changed files, signals, and any other descriptor.
 
 use std::collections::HashSet;
 use std::io;
@@ -6,35 +6,37 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::platform::{GrowthWatch, SignalPipe, wait_for};
+use crate::growth::Growth;
+use crate::platform::SignalPipe;
 
-/// Watches any number of files and directories, and says which of them changed. A file that nobody writes
-/// costs nothing, and one that is written all the time costs one event for each look at it.
+/// Watches any number of files and directories, and reports which of them changed. A file that is not written
+/// costs nothing, and one that is written constantly costs one event per read. If this user has no inotify
+/// watch left, files are polled instead, at most twenty times a second and less often while nothing changes.
 pub struct ChangeWatch {
-    growth: GrowthWatch,
+    growth: Growth,
     armed: HashSet<PathBuf>,
 }
 
-/// What ended a wait.
+/// Result of a wait.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The paths that changed. Each has to be watched again before it is read again.
+    /// The paths that changed, or that may have changed if files are polled. Each must be watched again before it is read again.
     pub paths: Vec<PathBuf>,
     /// The signals that arrived.
     pub signals: Vec<i32>,
-    /// Whether the descriptor that was waited for as well has something to say.
+    /// Whether the additional descriptor is ready.
     pub ready: bool,
 }
 
 impl ChangeWatch {
-    /// Watches nothing yet.
-    pub fn open() -> io::Result<ChangeWatch> {
-        Ok(ChangeWatch { growth: GrowthWatch::open()?, armed: HashSet::new() })
+    /// Creates a watch without files.
+    pub fn open() -> ChangeWatch {
+        ChangeWatch { growth: Growth::open(), armed: HashSet::new() }
     }
 
-    /// Asks to be told of the next change of `path`, unless that was asked already: a file that is written
-    /// to, a directory in which something appears. Call it before reading, so that nothing that is written
-    /// in between is missed. `false` where there is no such file.
+    /// Requests a notification for the next change of `path`, unless one is pending: a write to a file, a new
+    /// entry in a directory. Call it before reading, so that no write in between is missed. Returns `false`
+    /// if the file does not exist.
     pub fn watch(&mut self, path: &Path) -> io::Result<bool> {
         if self.armed.contains(path) {
             return Ok(true);
@@ -49,21 +51,18 @@ impl ChangeWatch {
         }
     }
 
-    /// Waits for a change, for a signal, for `other` or until `until`; says which.
+    /// Waits for a change, a signal, `other` or the time `until`, and returns which of them happened.
     pub fn wait(
         &mut self,
         signals: &SignalPipe,
         other: BorrowedFd<'_>,
         until: Option<Instant>,
     ) -> io::Result<Changes> {
-        let ready = wait_for(&[self.growth.as_fd(), signals.as_fd(), other], until)?;
-        let mut changes = Changes { ready: ready[2], ..Changes::default() };
-        if ready[0] {
-            changes.paths = self.growth.drain();
-            for path in &changes.paths {
-                self.armed.remove(path);
-            }
+        let woken = self.growth.wait(&[signals.as_fd(), other], until)?;
+        for path in &woken.changed {
+            self.armed.remove(path);
         }
+        let mut changes = Changes { ready: woken.ready[1], paths: woken.changed, signals: Vec::new() };
         while let Some(signal) = signals.take()? {
             changes.signals.push(signal);
         }
@@ -88,7 +87,7 @@ mod tests {
     impl Waiter {
         fn new() -> Waiter {
             let signals = SignalPipe::open(&[]).unwrap();
-            Waiter { watch: ChangeWatch::open().unwrap(), signals, pipe: io::pipe().unwrap() }
+            Waiter { watch: ChangeWatch::open(), signals, pipe: io::pipe().unwrap() }
         }
 
         fn wait(&mut self, limit: Duration) -> Changes {
@@ -100,18 +99,22 @@ mod tests {
     const GENEROUS: Duration = Duration::from_secs(60);
 
     #[test]
-    fn it_says_which_file_changed_and_says_it_once() {
+    fn changed_file_is_reported_once() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
         fs::write(&one, "").unwrap();
         fs::write(&two, "").unwrap();
         let mut waiter = Waiter::new();
         assert!(waiter.watch.watch(&one).unwrap() && waiter.watch.watch(&two).unwrap());
-        assert!(waiter.watch.watch(&one).unwrap(), "asked twice is asked once");
+        assert!(waiter.watch.watch(&one).unwrap(), "a second request has no effect");
         fs::write(&two, "more").unwrap();
-        assert_eq!(waiter.wait(GENEROUS).paths, std::slice::from_ref(&two));
+        // A file that is polled is always reported.
+        let is_polled = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::empty()).is_err();
+        let mut changed = waiter.wait(GENEROUS).paths;
+        changed.sort();
+        assert_eq!(changed, if is_polled { vec![one.clone(), two.clone()] } else { vec![two.clone()] });
         fs::write(&two, "and more").unwrap();
-        assert_eq!(waiter.wait(Duration::ZERO), Changes::default(), "it has to be watched again");
+        assert_eq!(waiter.wait(Duration::ZERO), Changes::default(), "it must be watched again");
         assert!(waiter.watch.watch(&two).unwrap());
         fs::write(&one, "more").unwrap();
         fs::write(&two, "yet more").unwrap();
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_yet_is_seen_through_its_directory() {
+    fn new_file_is_seen_through_its_directory() {
         let folder = tempfile::tempdir().unwrap();
         let mut waiter = Waiter::new();
         assert!(!waiter.watch.watch(&folder.path().join("later")).unwrap());
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn another_descriptor_ends_the_wait_too() {
+    fn another_descriptor_ends_the_wait() {
         let mut waiter = Waiter::new();
         waiter.pipe.1.write_all(b"!").unwrap();
         assert!(waiter.wait(GENEROUS).ready);

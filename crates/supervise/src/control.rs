@@ -1,6 +1,6 @@
 //! The channel between starter and shim: a socket pair, one JSON document per line.
 //!
-//! The end of the channel is a message too: it means that the other side is gone.
+//! End of file means that the other side is gone.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -8,12 +8,13 @@ use std::os::unix::net::UnixStream;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sexton_core::ProcessIdentity;
+use sexton_core::containment::ContainedBy;
 use sexton_core::session::Cgroup;
 
-/// The longest message: a plan with a large environment fits, a runaway writer does not.
+/// Maximum message size: a plan with a large environment fits, a runaway writer does not.
 const MAX_MESSAGE: u64 = 64 * 1024 * 1024;
 
-/// What the shim says.
+/// Messages from the shim.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromShim {
@@ -21,40 +22,44 @@ pub(crate) enum FromShim {
     Ready(Box<Ready>),
     /// The command was executed.
     Executed,
+    /// The command to watch has exited, or already has another supervisor.
+    NotNeeded,
     /// The command could not be executed.
     NotExecuted {
-        /// The number of the error.
+        /// The error number.
         errno: i32,
-        /// What was tried: `execute the command`, `change into the directory`.
+        /// The step that failed: `execute the command`, `change into the directory`.
         doing: String,
     },
-    /// The shim could not get as far as the gate.
+    /// The shim failed before the gate.
     Failed {
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
 
-/// Who waits at the gate, and who holds it.
+/// The command that waits at the gate, and its supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) process: ProcessIdentity,
     pub(crate) supervisor: ProcessIdentity,
     pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) containment: Option<ContainedBy>,
+    pub(crate) limit_mark: Option<u64>,
 }
 
-/// What the starter says, after the plan.
+/// Messages from the starter, after the plan.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromStarter {
     /// The record is durable: open the gate.
     Recorded {
-        /// The identifier of the store that it is in, for the mark of the session's directory.
+        /// The identifier of the store that contains it, for the mark in the session's directory.
         store: Option<String>,
     },
-    /// The record could not be written: nothing may run, and nobody knows what the store says.
+    /// The record could not be written: nothing may run, and the content of the store is unknown.
     NotRecorded,
-    /// No record was ever tried to be written: nothing may run, and nothing has to be put right.
+    /// Writing the record was never attempted: nothing may run, and there is nothing to undo.
     CalledOff,
 }
 
@@ -74,14 +79,14 @@ impl Control {
         self.reader.get_mut().write_all(&line)
     }
 
-    /// The next message, or `None` where the other side is gone.
+    /// Returns the next message, or `None` if the other side is gone.
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let mut line = Vec::new();
         let mut limited = io::Read::take(&mut self.reader, MAX_MESSAGE);
         limited.read_until(b'\n', &mut line)?;
         match line.pop() {
             Some(b'\n') => Ok(Some(serde_json::from_slice(&line)?)),
-            // Cut off in the middle: whoever wrote it died.
+            // Truncated: the writer died.
             _ => Ok(None),
         }
     }
@@ -92,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_arrives_as_it_was_sent() {
+    fn message_round_trips() {
         let (here, there) = UnixStream::pair().unwrap();
         let message = FromStarter::Recorded { store: Some("s".to_owned()) };
         Control::over(here).send(&message).unwrap();
@@ -100,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn i1_a_message_that_was_cut_off_is_no_message() {
+    fn i1_truncated_message_is_ignored() {
         let (mut here, there) = UnixStream::pair().unwrap();
         here.write_all(b"\"recor").unwrap();
         drop(here);

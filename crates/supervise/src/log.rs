@@ -1,4 +1,4 @@
-//! Reading a session's output: from a cursor, from the end, or as it comes.
+//! Reads a session's output: from a cursor, from the end, or as it is written.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::platform::{GrowthWatch, SignalPipe, first_data_from, wait_for};
+use crate::growth::Growth;
+use crate::platform::{DirectoryWatch, SignalPipe, first_data_from, ignore_signals, wait_for};
 use crate::wait::ProcessWatch;
 
-/// The most that one read returns.
+/// Maximum size of one read.
 const CHUNK: u64 = 1024 * 1024;
 
-/// How far back one step looks for the beginning of a line.
+/// Step size of the backward search for the beginning of a line.
 const STEP: u64 = 64 * 1024;
 
 /// A part of a log.
@@ -24,20 +25,20 @@ pub struct LogChunk {
     pub bytes: Vec<u8>,
     /// Where the next part begins.
     pub cursor: u64,
-    /// Whether something before these bytes is no longer there: freed, or truncated by the program.
+    /// Whether output before these bytes is missing: freed, or truncated by the program.
     pub truncated: bool,
-    /// How many bytes before these were freed, because the log is bounded, and cannot be read any more.
+    /// How many bytes before these were freed because the log is bounded.
     pub freed: u64,
 }
 
-/// Reads one log. A log that does not exist reads as empty.
+/// Reads one log. A missing log reads as empty.
 pub struct LogReader {
     path: PathBuf,
     file: Option<File>,
 }
 
 impl LogReader {
-    /// The log at `path`.
+    /// Opens the log at `path`.
     pub fn open(path: &Path) -> io::Result<LogReader> {
         match File::open(path) {
             Ok(file) => Ok(LogReader { path: path.to_owned(), file: Some(file) }),
@@ -48,8 +49,8 @@ impl LogReader {
         }
     }
 
-    /// What stands from `cursor` on, at most a mebibyte. A cursor in a freed part moves to the first data
-    /// there is; one beyond the end, as after the program truncated its log, moves to the beginning.
+    /// Reads from `cursor` on, at most one mebibyte. A cursor in a freed part moves to the first data; one
+    /// beyond the end, as after the program truncated its log, moves to the beginning.
     pub fn read_from(&mut self, cursor: u64) -> io::Result<LogChunk> {
         let Some(file) = &mut self.file else {
             return Ok(LogChunk { truncated: cursor > 0, ..LogChunk::default() });
@@ -64,7 +65,7 @@ impl LogReader {
         Ok(LogChunk { bytes, cursor: end, truncated: start != cursor, freed: start.saturating_sub(wanted) })
     }
 
-    /// The last `most` bytes, or what there is of them.
+    /// Reads the last `most` bytes, or fewer if the log is shorter.
     pub fn read_end(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let Some(file) = &mut self.file else { return Ok(Vec::new()) };
         let from = file.metadata()?.len().saturating_sub(most);
@@ -75,7 +76,7 @@ impl LogReader {
         Ok(bytes)
     }
 
-    /// Where the last `lines` lines begin.
+    /// Returns where the last `lines` lines begin.
     pub fn tail_cursor(&mut self, lines: usize) -> io::Result<u64> {
         let Some(file) = &mut self.file else { return Ok(0) };
         let size = file.metadata()?.len();
@@ -88,7 +89,7 @@ impl LogReader {
             file.read_exact(&mut step)?;
             for (at, _) in step.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
                 let after = begin + at as u64 + 1;
-                // The newline that ends the last line begins no other.
+                // The newline at the end of the log begins no line.
                 if after == size {
                     continue;
                 }
@@ -102,14 +103,14 @@ impl LogReader {
         Ok(if lines == 0 { size } else { first })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Waits until `output` takes more, or until a signal arrives; says which signal. Whoever reads a session's
-/// output slowly must not keep its signals from arriving.
+/// Waits until `output` is writable, or until a signal arrives, which it returns. A slow reader of a
+/// session's output must not delay signals.
 pub fn wait_to_write(output: BorrowedFd<'_>, signals: &SignalPipe) -> io::Result<Option<i32>> {
     loop {
         let mut polled = [
@@ -128,66 +129,133 @@ pub fn wait_to_write(output: BorrowedFd<'_>, signals: &SignalPipe) -> io::Result
     }
 }
 
-/// Why following ended, or what interrupted it.
+/// Result of waiting for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// There may be more to read.
     Grew,
-    /// The process whose output it is, or whoever supervises it, is gone.
+    /// The process that writes the log, or its supervisor, is gone.
     Ended,
     /// This signal arrived.
     Signal(i32),
-    /// The time was up.
+    /// The deadline was reached.
     TimeUp,
 }
 
-/// Waits for a log to grow, for its session to end, and for signals; nothing wakes it in between.
+/// Waits for a log to grow, for its session to end, and for signals, without waking in between. If the kernel
+/// cannot notify it, it polls.
 pub struct LogFollower {
-    growth: GrowthWatch,
+    source: Source,
     paths: Vec<PathBuf>,
 }
 
+/// What reports that a log grew.
+enum Source {
+    /// Signals for the directories that contain the logs.
+    Directories(Vec<DirectoryWatch>, SignalPipe),
+    /// Watches on the files themselves.
+    Files(Growth),
+}
+
 impl LogFollower {
-    /// Follows the logs at `paths`.
-    pub fn new(paths: Vec<PathBuf>) -> io::Result<LogFollower> {
-        Ok(LogFollower { growth: GrowthWatch::open()?, paths })
+    /// Follows the logs at `paths`, each in a directory with few other writes. The process must have no other
+    /// thread that receives the signals of this one.
+    pub fn new(paths: Vec<PathBuf>) -> LogFollower {
+        match watch_directories(&paths) {
+            Ok(source) => LogFollower { source, paths },
+            Err(_) => LogFollower::exactly(paths),
+        }
     }
 
-    /// Asks to be told of what is written from here on. Call it before reading, then read, then wait: so
-    /// nothing that is written in between is missed.
+    /// Follows the files at `paths`, whatever else is written beside them.
+    pub fn exactly(paths: Vec<PathBuf>) -> LogFollower {
+        LogFollower { source: Source::Files(Growth::open()), paths }
+    }
+
+    /// Requests a notification for the next write. Call it before reading, then read, then wait: so no write
+    /// in between is missed.
     pub fn arm(&self) -> io::Result<()> {
-        self.growth.drain();
-        for path in &self.paths {
-            match self.growth.arm(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                other => other?,
+        match &self.source {
+            Source::Directories(directories, notifications) => {
+                directories.iter().for_each(DirectoryWatch::drain);
+                while notifications.take()?.is_some() {}
+                directories.iter().try_for_each(DirectoryWatch::arm)
+            }
+            Source::Files(growth) => {
+                growth.take_changed();
+                for path in &self.paths {
+                    match growth.arm(path) {
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        other => other?,
+                    }
+                }
+                Ok(())
             }
         }
-        Ok(())
     }
 
-    /// Waits.
+    /// Waits for the first of these events.
     pub fn wait(
         &self,
         session: Option<&ProcessWatch>,
         signals: Option<&SignalPipe>,
         until: Option<Instant>,
     ) -> io::Result<Woken> {
-        let mut fds = vec![self.growth.as_fd()];
+        let mut fds = Vec::new();
         fds.extend(session.map(|watch| watch.watch.as_fd()));
         fds.extend(signals.map(SignalPipe::as_fd));
-        let ready = wait_for(&fds, until)?;
+        let (grew, ready) = self.source.wait(&fds, until)?;
         if let Some(signals) = signals.filter(|_| ready.last() == Some(&true))
             && let Some(signal) = signals.take()?
         {
             return Ok(Woken::Signal(signal));
         }
-        if ready[0] {
+        if grew {
             return Ok(Woken::Grew);
         }
-        if session.is_some() && ready[1] {
+        if session.is_some() && ready.first() == Some(&true) {
             return Ok(Woken::Ended);
         }
         Ok(Woken::TimeUp)
     }
+}
+
+impl Source {
+    /// Returns whether a log grew, and which of `others` are ready.
+    fn wait(&self, others: &[BorrowedFd<'_>], until: Option<Instant>) -> io::Result<(bool, Vec<bool>)> {
+        match self {
+            Source::Files(growth) => {
+                let woken = growth.wait(others, until)?;
+                Ok((!woken.changed.is_empty(), woken.ready))
+            }
+            Source::Directories(directories, notifications) => {
+                let mut fds = others.to_vec();
+                fds.push(notifications.as_fd());
+                fds.extend(directories.iter().filter_map(DirectoryWatch::as_fd));
+                let mut ready = wait_for(&fds, until)?;
+                let notified = ready.split_off(others.len());
+                Ok((notified.contains(&true), ready))
+            }
+        }
+    }
+}
+
+/// Watches the directories that contain `paths`. An inotify instance would count against the user's limit,
+/// and closing it takes ten milliseconds.
+fn watch_directories(paths: &[PathBuf]) -> io::Result<Source> {
+    let mut directories = Vec::new();
+    let mut seen: Vec<Option<&Path>> = Vec::new();
+    for path in paths {
+        if cfg!(target_os = "linux") && seen.contains(&path.parent()) {
+            continue;
+        }
+        seen.push(path.parent());
+        directories.push(DirectoryWatch::beside(path)?);
+    }
+    // If it arrives at another thread, it must do nothing.
+    ignore_signals(&[DirectoryWatch::SIGNAL]);
+    let notifications = SignalPipe::open(&[DirectoryWatch::SIGNAL])?;
+    // Checked now, because a kernel may be configured without it.
+    directories.iter().try_for_each(DirectoryWatch::arm)?;
+    Ok(Source::Directories(directories, notifications))
 }

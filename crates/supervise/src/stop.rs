@@ -1,66 +1,66 @@
-//! Stopping sessions: many at once in one grace period, with or without a living shim.
+//! Stops sessions: many at once in one grace period, with or without a live shim.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
 use sexton_core::ending::{claim_ending, record_outcome};
+use sexton_core::foreign_identity::observe_command;
 use sexton_core::probe::{EndPolicy, Ended, Group, Survivor, lineage};
 use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
 use sexton_core::store::update_session;
-use sexton_core::testimony::observe_command;
 use sexton_core::{
-    Liveness, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
+    Liveness, Others, ProbeError, ProcessIdentity, ProcessProbe, Session, SessionId, Store, StoreError, Time,
 };
 
 use crate::exit_file::PendingExits;
-use crate::wait::{Watched, wait_for_all, watch_process};
+use crate::wait::wait_for_ends;
 
-/// How long a shim may take to record an end after its session's processes are gone: its own wait for
-/// the store, and a little more.
+/// How long a shim may take to record an end after its session's processes are gone: its own limit for the
+/// store, plus a margin.
 const SHIM_WAIT: Duration = Duration::from_secs(4);
 
 /// How sessions are stopped.
 #[derive(Clone, Debug)]
 pub struct StopPolicy {
-    /// How long they have.
+    /// Time from the first signal to SIGKILL.
     pub grace: Duration,
-    /// What they are told first.
+    /// First signal to send.
     pub first_signal: i32,
     /// How long to wait for the kernel after SIGKILL.
     pub kill_wait: Duration,
 }
 
-/// What became of one session.
+/// Result for one session.
 #[derive(Clone, Debug)]
 pub struct Stopped {
     /// Its record afterwards.
     pub session: Session,
     /// Whether it had ended before.
     pub had_ended: bool,
-    /// Processes that could not be ended.
+    /// Processes that could not be stopped.
     pub survivors: Vec<Survivor>,
 }
 
 /// Why stopping failed as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// The store.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The probe.
+    /// Error of the probe.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// Waiting.
+    /// Waiting for processes failed.
     #[error("cannot wait for processes")]
     Wait(#[from] io::Error),
 }
 
-/// Stops every session of `ids`. All of them share one grace period. Returns when their processes are
-/// gone and their ends are recorded, in the order asked for.
+/// Stops every session of `ids`. All of them share one grace period. Returns when their processes are gone
+/// and their ends are recorded, in the order of `ids`.
 ///
-/// Where the caller itself is inside one of them, it and its ancestors are ended last, after the outcome
-/// is recorded; the caller is left to end by itself.
+/// If the caller itself is inside one of them, its ancestors are stopped last, after the outcome is recorded;
+/// the caller is left to exit by itself.
 pub async fn stop_sessions(
     store: &dyn Store,
     probe: &dyn ProcessProbe,
@@ -76,14 +76,18 @@ pub async fn stop_sessions(
         claimed.into_iter().partition(|session| !session.status.is_active());
     let mut groups: Vec<_> = active.iter().map(Group::of).collect();
     for (group, session) in groups.iter_mut().zip(&active) {
-        // Another tool's record may say too little to prove anybody by; what was seen now says more.
+        // Another tool's record may not identify the process; the observed identity is more exact.
         group.process = observe_command(probe, session).await.map(|seen| seen.identity);
     }
     let me = lineage(probe, std::process::id()).await?;
-    let reports =
-        if groups.is_empty() { Vec::new() } else { probe.terminate(&groups, &policy.sparing(&me)).await? };
+    let reports = if groups.is_empty() {
+        Vec::new()
+    } else {
+        let policy = policy.sparing(&me, Others::load(store).await?);
+        probe.terminate(&groups, &policy).await?
+    };
     wait_for_shims(probe, &active, &reports)?;
-    exits.commit(store)?;
+    exits.commit(store, probe)?;
     let mut stopped: Vec<_> = ended
         .into_iter()
         .map(|session| Stopped { session, had_ended: true, survivors: Vec::new() })
@@ -98,23 +102,24 @@ pub async fn stop_sessions(
         session.cgroup.iter().for_each(|cgroup| probe.release(cgroup));
         stopped.push(Stopped { session, had_ended: false, survivors });
     }
-    end_own_ancestors(probe, &groups, &reports, &me, policy).await?;
+    end_own_ancestors(store, probe, &groups, &reports, &me, policy).await?;
     stopped.sort_by_key(|stopped| ids.iter().position(|id| *id == stopped.session.id));
     Ok(stopped)
 }
 
 impl StopPolicy {
-    fn sparing(&self, spare: &[ProcessIdentity]) -> EndPolicy {
+    fn sparing(&self, spare: &[ProcessIdentity], others: Others) -> EndPolicy {
         EndPolicy {
             grace: self.grace,
             first_signal: self.first_signal,
             kill_wait: self.kill_wait,
             spare: spare.to_vec(),
+            others,
         }
     }
 }
 
-/// Waits for those shims that can finish now: whose session has nobody left.
+/// Waits for the shims that can finish now: those of sessions without a remaining process.
 fn wait_for_shims(probe: &dyn ProcessProbe, sessions: &[Session], reports: &[Ended]) -> io::Result<()> {
     let empty = |report: &&Ended| report.survivors.is_empty() && report.spared.is_empty();
     let done = reports.iter().filter(empty).map(|report| &report.session);
@@ -123,29 +128,22 @@ fn wait_for_shims(probe: &dyn ProcessProbe, sessions: &[Session], reports: &[End
         .iter()
         .filter(|session| done.contains(&session.id))
         .filter_map(|session| session.supervisor.as_ref());
-    let watches: Vec<_> = supervisors
-        .filter_map(|supervisor| match watch_process(probe, supervisor) {
-            Watched::Alive(watch) => Some(watch),
-            Watched::Gone | Watched::Unknown(_) => None,
-        })
-        .collect();
-    wait_for_all(&watches, Some(Instant::now() + SHIM_WAIT))?;
-    Ok(())
+    wait_for_ends(probe, supervisors, Instant::now() + SHIM_WAIT)
 }
 
-/// The command, where nobody can say that it is gone: then no end is recorded.
+/// Returns the command if it is not proved to be gone: then no end is recorded.
 async fn not_proved_gone(probe: &dyn ProcessProbe, session: &Session) -> Option<Survivor> {
     let seen = observe_command(probe, session).await?;
     let identity = seen.identity;
     let why = match seen.liveness {
         Liveness::Gone | Liveness::Reused => return None,
-        Liveness::Alive => "it could not be ended".to_owned(),
-        Liveness::Unknown(why) => format!("nobody can tell whether it is gone: {why}"),
+        Liveness::Alive => "it could not be stopped".to_owned(),
+        Liveness::Unknown(why) => format!("cannot determine whether it is gone: {why}"),
     };
     Some(Survivor { identity, why })
 }
 
-/// Records the end where no shim did.
+/// Records the end if no shim did.
 async fn record(store: &dyn Store, session: Session, now: Time) -> Result<Session, StoreError> {
     let exit = Exit { code: None, reason: ExitReason::Stopped, ..Exit::exited(0) };
     let recorded =
@@ -153,20 +151,22 @@ async fn record(store: &dyn Store, session: Session, now: Time) -> Result<Sessio
     Ok(recorded.await?.unwrap_or(session))
 }
 
-/// Ends what was spared, but for the caller itself.
+/// Stops the spared processes, except the caller itself.
 async fn end_own_ancestors(
+    store: &dyn Store,
     probe: &dyn ProcessProbe,
     groups: &[Group],
     reports: &[Ended],
     me: &[ProcessIdentity],
     policy: &StopPolicy,
-) -> Result<(), ProbeError> {
+) -> Result<(), StopError> {
     let spared = |group: &&Group| {
         reports.iter().any(|report| report.session == group.session && !report.spared.is_empty())
     };
     let groups: Vec<_> = groups.iter().filter(spared).cloned().collect();
     if !groups.is_empty() {
-        probe.terminate(&groups, &policy.sparing(me.get(..1).unwrap_or_default())).await?;
+        let others = Others::load(store).await?;
+        probe.terminate(&groups, &policy.sparing(me.get(..1).unwrap_or_default(), others)).await?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Stopping sessions whose processes do what they are told, refuse, or cannot be judged.
+//! Stops sessions whose processes obey, refuse, or cannot be observed.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use sexton_supervise::{PendingExits, StopPolicy, Stopped, stop_sessions};
 use sexton_testkit::fake_probe::{FakeProbe, FakeProcess};
 use sexton_testkit::fake_store::FakeStore;
 
-/// A machine, a store, and nothing else.
-struct Scene {
+/// A fake probe and a fake store.
+struct TestEnv {
     probe: FakeProbe,
     store: FakeStore,
     state_dir: tempfile::TempDir,
@@ -20,10 +20,10 @@ fn now() -> Time {
     "2026-01-02T03:04:05Z".parse().unwrap()
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl TestEnv {
+    fn new() -> TestEnv {
         let state_dir = tempfile::tempdir().unwrap();
-        Scene { probe: FakeProbe::new(), store: FakeStore::new(), state_dir }
+        TestEnv { probe: FakeProbe::new(), store: FakeStore::new(), state_dir }
     }
 
     fn running(&self, make: impl FnOnce(FakeProcess) -> FakeProcess) -> (SessionId, ProcessIdentity) {
@@ -50,43 +50,43 @@ impl Scene {
 }
 
 #[test]
-fn a_session_without_a_supervisor_is_ended_and_recorded() {
-    let scene = Scene::new();
-    let (polite, first) = scene.running(|process| process);
-    let (stubborn, second) = scene.running(|process| process.ignoring(&[2, 15]));
-    let stopped = scene.stop(&[polite.clone(), stubborn.clone()]);
+fn session_without_a_supervisor_is_stopped_and_recorded() {
+    let test_env = TestEnv::new();
+    let (polite, first) = test_env.running(|process| process);
+    let (stubborn, second) = test_env.running(|process| process.ignoring(&[2, 15]));
+    let stopped = test_env.stop(&[polite.clone(), stubborn.clone()]);
     assert!(stopped.iter().all(|one| one.survivors.is_empty() && !one.had_ended));
-    assert!(!scene.probe.is_alive(&first) && !scene.probe.is_alive(&second));
-    assert_eq!([scene.status(&polite), scene.status(&stubborn)], [Status::Stopped; 2]);
+    assert!(!test_env.probe.is_alive(&first) && !test_env.probe.is_alive(&second));
+    assert_eq!([test_env.status(&polite), test_env.status(&stubborn)], [Status::Stopped; 2]);
 }
 
 #[test]
-fn i2_a_session_that_cannot_be_judged_is_neither_signalled_nor_recorded_as_ended() {
-    let scene = Scene::new();
-    let (id, process) = scene.running(|process| process);
-    scene.probe.hide(&process, "it is in another pid namespace");
-    let stopped = scene.stop(std::slice::from_ref(&id));
+fn i2_session_with_unknown_liveness_is_neither_signalled_nor_recorded_as_ended() {
+    let test_env = TestEnv::new();
+    let (id, process) = test_env.running(|process| process);
+    test_env.probe.hide(&process, "it is in another pid namespace");
+    let stopped = test_env.stop(std::slice::from_ref(&id));
     assert_eq!(stopped[0].survivors.len(), 1, "{stopped:?}");
-    assert_eq!(scene.probe.signals(), []);
-    assert_eq!(scene.status(&id), Status::Running);
+    assert_eq!(test_env.probe.signals(), []);
+    assert_eq!(test_env.status(&id), Status::Running);
 }
 
 #[test]
-fn a_process_that_cannot_be_ended_keeps_its_session_open() {
-    let scene = Scene::new();
-    let (id, _) = scene.running(FakeProcess::unkillable);
-    let stopped = scene.stop(std::slice::from_ref(&id));
+fn process_that_cannot_be_stopped_keeps_its_session_open() {
+    let test_env = TestEnv::new();
+    let (id, _) = test_env.running(FakeProcess::unkillable);
+    let stopped = test_env.stop(std::slice::from_ref(&id));
     assert_eq!(stopped[0].survivors.len(), 1, "{stopped:?}");
-    assert_eq!(scene.status(&id), Status::Running);
+    assert_eq!(test_env.status(&id), Status::Running);
 }
 
 #[test]
-fn what_has_ended_is_left_as_it_ended() {
-    let scene = Scene::new();
-    let (id, _) = scene.running(|process| process);
-    scene.stop(std::slice::from_ref(&id));
-    let commits = scene.store.commits();
-    let again = scene.stop(std::slice::from_ref(&id));
+fn stopping_an_ended_session_changes_nothing() {
+    let test_env = TestEnv::new();
+    let (id, _) = test_env.running(|process| process);
+    test_env.stop(std::slice::from_ref(&id));
+    let commits = test_env.store.commits();
+    let again = test_env.stop(std::slice::from_ref(&id));
     assert!(again[0].had_ended);
-    assert_eq!(scene.store.commits(), commits, "stopping what has ended wrote something");
+    assert_eq!(test_env.store.commits(), commits, "stopping an ended session wrote to the store");
 }

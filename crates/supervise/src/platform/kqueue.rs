@@ -1,5 +1,5 @@
-//! macOS and the BSDs: kqueue. There is no subreaper and no control group; the cookie finds what was
-//! re-parented.
+//! macOS and the BSDs: kqueue. There is no subreaper and no control group; re-parented processes are found by
+//! their cookie.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A kernel queue of events. It is a descriptor, so it can be waited for like any other.
+/// A kernel event queue. It is a descriptor, so it can be polled like any other.
 struct Queue {
     fd: OwnedFd,
 }
@@ -17,7 +17,7 @@ struct Queue {
 impl Queue {
     #[allow(unsafe_code, reason = "kqueue has no safe interface")]
     fn open() -> io::Result<Queue> {
-        // SAFETY: returns a new descriptor that nobody else owns.
+        // SAFETY: returns a new descriptor that has no other owner.
         let fd = unsafe { libc::kqueue() };
         if fd == -1 {
             return Err(io::Error::last_os_error());
@@ -43,7 +43,7 @@ impl Queue {
         if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// The next event that is there already.
+    /// Returns the next pending event.
     #[allow(unsafe_code, reason = "kevent has no safe interface")]
     fn take(&self) -> io::Result<Option<libc::kevent>> {
         // SAFETY: at most one event is written into a local; a zero timeout does not wait.
@@ -61,13 +61,13 @@ impl Queue {
     }
 }
 
-/// Signals that arrive through a descriptor instead of interrupting the program.
+/// Delivers signals through a descriptor instead of interrupting the program.
 pub struct SignalPipe {
     queue: Queue,
 }
 
 impl SignalPipe {
-    /// Blocks `signals` for this thread, and opens the descriptor through which they arrive.
+    /// Blocks `signals` for this thread, and opens the descriptor that delivers them.
     #[allow(unsafe_code, reason = "signal masks have no safe interface")]
     pub fn open(signals: &[i32]) -> io::Result<SignalPipe> {
         let queue = Queue::open()?;
@@ -87,24 +87,25 @@ impl SignalPipe {
         Ok(SignalPipe { queue })
     }
 
-    /// The next signal that arrived, or `None`.
+    /// Returns the next signal that arrived, or `None`.
     pub fn take(&self) -> io::Result<Option<i32>> {
         Ok(self.queue.take()?.and_then(|event| i32::try_from(event.ident).ok()))
     }
 
-    /// The descriptor to wait on.
+    /// Returns the descriptor to wait on.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.queue.fd.as_fd()
     }
 }
 
-/// Waits for the end of a process that need not be a child.
+/// Waits for the exit of a process that need not be a child.
 pub(crate) struct ExitWatch {
     queue: Queue,
 }
 
 impl ExitWatch {
-    /// Watches whoever has `pid` now; `None` where nobody has. The caller proves afterwards who it is.
+    /// Watches the process that has `pid` now; returns `None` if there is none. The caller must verify its
+    /// identity afterwards.
     pub(crate) fn open(pid: u32) -> io::Result<Option<ExitWatch>> {
         let queue = Queue::open()?;
         let ident = usize::try_from(pid).map_err(io::Error::other)?;
@@ -120,10 +121,10 @@ impl ExitWatch {
     }
 }
 
-/// Says once that a file was written to, or that something appeared in a directory.
+/// Reports once that a file was written to, or that a directory has a new entry.
 pub(crate) struct GrowthWatch {
     queue: Queue,
-    /// A watch lives as long as the descriptor it is on.
+    /// A watch exists as long as the descriptor it is on.
     armed: Mutex<HashMap<PathBuf, File>>,
 }
 
@@ -132,7 +133,7 @@ impl GrowthWatch {
         Ok(GrowthWatch { queue: Queue::open()?, armed: Mutex::default() })
     }
 
-    /// Asks to be told of the next change, once.
+    /// Requests one notification for the next change.
     pub(crate) fn arm(&self, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
         let ident = usize::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
@@ -142,7 +143,7 @@ impl GrowthWatch {
         Ok(())
     }
 
-    /// Takes what has been said so far: the paths that changed, each once.
+    /// Returns the paths that changed so far, each once.
     pub(crate) fn drain(&self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         while let Ok(Some(event)) = self.queue.take() {
@@ -161,35 +162,69 @@ impl GrowthWatch {
     }
 }
 
-/// Process listings show the program's own name here.
+/// Reports once that a file was written to. Queues are not scarce here, so this is one.
+pub(crate) struct DirectoryWatch {
+    growth: GrowthWatch,
+    path: PathBuf,
+}
+
+impl DirectoryWatch {
+    /// Not used to notify here; it is only waited for.
+    pub(crate) const SIGNAL: i32 = libc::SIGIO;
+
+    /// Creates a watch for the file at `path`.
+    pub(crate) fn beside(path: &Path) -> io::Result<DirectoryWatch> {
+        Ok(DirectoryWatch { growth: GrowthWatch::open()?, path: path.to_owned() })
+    }
+
+    /// Requests one notification for the next write.
+    pub(crate) fn arm(&self) -> io::Result<()> {
+        self.growth.arm(&self.path)
+    }
+
+    /// Returns the descriptor to wait on.
+    pub(crate) fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.growth.as_fd())
+    }
+
+    /// Discards pending notifications.
+    pub(crate) fn drain(&self) {
+        self.growth.drain();
+    }
+}
+
+/// Does nothing: process listings show the program's own name here.
 pub(crate) fn name_process(_: &CStr) {}
 
-/// There is no subreaper: what loses its parent goes to init, and the cookie finds it there.
+/// Does nothing: there is no subreaper. Orphans are re-parented to init, and found by their cookie.
 pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// There are no control groups, so nobody asks for one; this is a plain fork.
+/// Does nothing: there is no subreaper.
+pub(crate) fn stop_being_subreaper() {}
+
+/// Forks. There are no control groups here.
 ///
 /// # Safety
 /// As for `fork`: the caller has a single thread.
 #[allow(unsafe_code, reason = "a fork")]
 pub(crate) unsafe fn fork_into(_: BorrowedFd<'_>) -> i64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     i64::from(unsafe { libc::fork() })
 }
 
-/// There are no control groups to leave.
+/// Does nothing: there are no control groups.
 pub(crate) fn leave_session_group(_: BorrowedFd<'_>, _: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Files cannot be shortened from the front here: the log is not bounded.
+/// Fails: a file cannot be freed from the front here, so the log is not bounded.
 pub(crate) fn free_before(_: &File, _: u64) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// There are no holes, so data begins where it is looked for.
+/// Returns `offset`: there are no holes.
 pub(crate) fn first_data_from(_: &File, offset: u64) -> io::Result<u64> {
     Ok(offset)
 }

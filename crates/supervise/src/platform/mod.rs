@@ -1,6 +1,6 @@
-//! What differs between systems, behind one interface: Linux in one file, the other Unixes in another.
+//! Platform differences behind one interface: Linux in one file, other Unixes in another.
 //!
-//! Everything that can be waited for is a descriptor, so that one `poll` waits for all of it.
+//! Every event source is a descriptor, so that one `poll` waits for all of them.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -12,6 +12,8 @@ mod kqueue;
 #[cfg(not(target_os = "linux"))]
 use kqueue as this;
 
+mod limits;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -19,13 +21,16 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+pub(crate) use limits::InheritedLimits;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::Arrived;
 pub use this::SignalPipe;
 pub(crate) use this::{
-    ExitWatch, GrowthWatch, become_subreaper, first_data_from, fork_into, free_before, leave_session_group,
-    name_process,
+    DirectoryWatch, ExitWatch, GrowthWatch, become_subreaper, first_data_from, fork_into, free_before,
+    leave_session_group, name_process, stop_being_subreaper,
 };
 
-/// Waits until one of `fds` has something to say or `until` has come. Says which of them do.
+/// Waits until one of `fds` is ready or `until` is reached. Returns which of them are ready.
 pub(crate) fn wait_for(fds: &[BorrowedFd<'_>], until: Option<Instant>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<_> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     loop {
@@ -42,7 +47,7 @@ pub(crate) fn wait_for(fds: &[BorrowedFd<'_>], until: Option<Instant>) -> io::Re
     }
 }
 
-/// Ignores `signals`. What this process executes inherits that, unless it is set back before.
+/// Ignores `signals`. Executed programs inherit that, unless it is reset first.
 #[allow(unsafe_code, reason = "signal dispositions have no safe interface")]
 pub(crate) fn ignore_signals(signals: &[i32]) {
     for signal in signals {
@@ -51,10 +56,18 @@ pub(crate) fn ignore_signals(signals: &[i32]) {
     }
 }
 
-/// The largest number of an ordinary signal; the same on every Unix we run on.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail like any other failed write, instead of
+/// killing this program. A session's command is not affected: it starts with default signal dispositions.
+pub fn survive_file_size_limit() {
+    if !sexton_mutant::is("xfsz_kills") {
+        ignore_signals(&[libc::SIGXFSZ]);
+    }
+}
+
+/// Highest number of a standard signal; the same on every supported Unix.
 const LAST_SIGNAL: i32 = 31;
 
-/// Sets every signal back to what a new program expects: default, and none blocked. The Rust runtime
+/// Resets every signal to what a new program expects: default disposition, not blocked. The Rust runtime
 /// ignores SIGPIPE, and the shim ignores more.
 #[allow(unsafe_code, reason = "signal masks have no safe interface")]
 pub(crate) fn reset_signals() {

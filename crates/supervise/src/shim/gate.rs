@@ -1,7 +1,7 @@
-//! The gate: the command is forked and then waits, before it executes anything, for one byte.
+//! The gate: the command is forked and then waits for one byte before it executes anything.
 //!
-//! The shim alone holds the writing end, so if the shim dies the waiting process reads the end of the
-//! pipe and leaves without having executed anything.
+//! Only the shim holds the write end, so if the shim dies, the waiting process reads end of file and exits
+//! without having executed anything.
 
 use std::ffi::CString;
 use std::io::{self, PipeReader, PipeWriter};
@@ -10,24 +10,24 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use super::program::Program;
-use crate::platform::{fork_into, reset_signals};
+use crate::platform::{InheritedLimits, fork_into, reset_signals};
 
 /// A process that waits at the gate.
 pub(crate) struct Gated {
-    /// Its number. It is our child and not reaped, so nobody else can get that number.
+    /// Its pid. It is our unreaped child, so the pid cannot be reused.
     pub(crate) pid: u32,
     gate: PipeWriter,
     report: PipeReader,
 }
 
-/// What the waiting process could not do, once the gate was open.
+/// Why the waiting process failed after the gate opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotExecuted {
     pub(crate) errno: i32,
     pub(crate) step: Step,
 }
 
-/// What happens behind the gate.
+/// The steps after the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     ChangeDirectory,
@@ -43,18 +43,19 @@ impl Step {
     }
 }
 
-/// Where the command's streams go.
+/// The standard streams of the command.
 pub(crate) struct Streams<'a> {
     pub(crate) stdin: BorrowedFd<'a>,
     pub(crate) stdout: BorrowedFd<'a>,
     pub(crate) stderr: BorrowedFd<'a>,
 }
 
-/// Forks the command up to the gate, into `cgroup` where one is given.
+/// Forks the command up to the gate, into `cgroup` if one is given.
 pub(crate) fn fork_at_gate(
     program: &Program,
     directory: &CString,
     streams: &Streams<'_>,
+    limits: &InheritedLimits,
     cgroup: Option<BorrowedFd<'_>>,
 ) -> io::Result<Gated> {
     let (gate_read, gate_write) = io::pipe()?;
@@ -62,37 +63,38 @@ pub(crate) fn fork_at_gate(
     match fork(cgroup)? {
         Some(pid) => Ok(Gated { pid, gate: gate_write, report: report_read }),
         None => {
-            // Our copy of the writing end would keep the gate from ever reading its end.
+            // Our copy of the write end would keep the child from reading end of file.
             drop(gate_write);
             drop(report_read);
-            behind_the_fork(program, directory, streams, &gate_read, &report_write)
+            limits.restore();
+            run_child(program, directory, streams, &gate_read, &report_write)
         }
     }
 }
 
-/// What came of opening the gate.
+/// Result of opening the gate.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     /// The command was executed.
     Executed,
-    /// Whoever waited went through, and could not execute the command.
+    /// The gate opened, but the command could not be executed.
     NotExecuted(NotExecuted),
-    /// Nobody waited any more: it was killed at the gate.
-    Nobody,
+    /// The process was killed at the gate.
+    Gone,
 }
 
 impl Gated {
-    /// Opens the gate. Returns when it is clear what came of it.
+    /// Opens the gate. Returns when the result is known.
     pub(crate) fn open(self) -> Opened {
         if rustix::io::write(&self.gate, &[1]).is_err() {
-            return Opened::Nobody;
+            return Opened::Gone;
         }
         let mut report = [0; 5];
         let mut read = 0;
         while read < report.len() {
             match rustix::io::read(&self.report, &mut report[read..]) {
                 Err(Errno::INTR) => {}
-                // Executing closed the other end: that is the good news.
+                // A successful `execve` closed the other end.
                 Ok(0) | Err(_) => return Opened::Executed,
                 Ok(more) => read += more,
             }
@@ -103,8 +105,8 @@ impl Gated {
     }
 }
 
-/// Forks. The child gets `None`.
-#[allow(unsafe_code, reason = "a fork that stops before exec cannot be had from the standard library")]
+/// Forks; returns `None` in the child.
+#[allow(unsafe_code, reason = "the standard library cannot fork without exec")]
 fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Option<u32>> {
     // SAFETY: the shim has a single thread, so the child's memory is consistent and no lock is held.
     let pid = unsafe {
@@ -120,8 +122,8 @@ fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Option<u32>> {
     }
 }
 
-/// The child, from the fork to the end of this program in it.
-fn behind_the_fork(
+/// Runs the child, from the fork to `execve` or exit.
+fn run_child(
     program: &Program,
     directory: &CString,
     streams: &Streams<'_>,
@@ -129,7 +131,7 @@ fn behind_the_fork(
     report: &PipeWriter,
 ) -> ! {
     reset_signals();
-    // Its own session: what it does to its process group cannot reach the shim.
+    // Its own session: signals that it sends to its process group cannot reach the shim.
     let _ = rustix::process::setsid();
     let streams_in_place = rustix::stdio::dup2_stdin(streams.stdin)
         .and_then(|()| rustix::stdio::dup2_stdout(streams.stdout))
@@ -142,7 +144,7 @@ fn behind_the_fork(
         }
     };
     if !opened || streams_in_place.is_err() {
-        leave();
+        exit_now();
     }
     let failure = match rustix::process::chdir(directory) {
         Err(error) => NotExecuted { errno: error.raw_os_error(), step: Step::ChangeDirectory },
@@ -150,17 +152,17 @@ fn behind_the_fork(
     };
     let mut message = [failure.step as u8, 0, 0, 0, 0];
     message[1..].copy_from_slice(&failure.errno.to_ne_bytes());
-    // Five bytes into an empty pipe: written whole, or the shim is gone and nobody reads them.
+    // Five bytes fit into an empty pipe; the write fails only if the shim is gone.
     let _ = rustix::io::write(report, &message);
-    leave()
+    exit_now()
 }
 
-/// What a command that could not be executed exits with; nobody reads it.
-const LEFT: i32 = 127;
+/// Exit code of a command that could not be executed; it is not used.
+const NOT_EXECUTED_CODE: i32 = 127;
 
-/// Leaves at once: no destructor, no handler, nothing that belongs to the shim.
+/// Exits at once, without destructors and exit handlers of the shim.
 #[allow(unsafe_code, reason = "the standard library has no _exit")]
-fn leave() -> ! {
+fn exit_now() -> ! {
     // SAFETY: ends this process.
-    unsafe { libc::_exit(LEFT) }
+    unsafe { libc::_exit(NOT_EXECUTED_CODE) }
 }

@@ -1,53 +1,53 @@
 //! The shim: one small process per session that waits for the command and records its end.
 
+mod containment;
+mod event_sources;
 mod gate;
-mod life;
-mod outlook;
 mod program;
 mod recorder;
+mod supervised;
 mod trim;
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use rustix::io::Errno;
-use rustix::process::{WaitOptions, wait};
-use sexton_core::config::Containment;
 use sexton_core::plugin::Registry;
-use sexton_core::probe::{Contained, Limits};
-use sexton_core::{OsText, ProcessProbe, SessionId};
+use sexton_core::{Incarnation, OsText, ProcessProbe};
 
 use crate::control::{Control, FromShim, FromStarter, Ready};
+use crate::host::find_host_leniently;
+use crate::limit_mark::set_limit_mark;
 use crate::plan::{Plan, WatchedCommand};
-use crate::platform::{become_subreaper, ignore_signals, leave_session_group, name_process};
+use crate::platform::{InheritedLimits, become_subreaper, ignore_signals, name_process};
 use crate::session_dir::SessionDir;
+use crate::supervision::Supervision;
+use containment::{fork_contained, leave_outer_group, reap_all};
+use event_sources::EventSources;
 use gate::{Gated, Opened, Streams, fork_at_gate};
-use life::Life;
-use outlook::Outlook;
 use program::Program;
+use supervised::Supervised;
 
-/// The hidden word that makes this program the shim.
+/// The hidden argument that makes this program the shim.
 pub(crate) const SHIM_WORD: &str = "__shim";
 
-/// What the kernel calls the process; at most 15 characters.
+/// Process name; at most 15 characters.
 const PROCESS_NAME: &core::ffi::CStr = c"sexton-shim";
 
-/// Whether this process was executed as a shim. Asked before any argument is parsed.
+/// Returns whether this process was executed as a shim. Call it before any argument is parsed.
 pub fn is_shim() -> bool {
     std::env::args_os().nth(1).is_some_and(|word| word == SHIM_WORD)
 }
 
-/// The whole life of a shim. Its control channel is its standard output; what becomes the command's
-/// standard input is its own.
+/// Runs the shim. Its standard output is the control channel; its standard input becomes the command's.
 pub fn shim_main() -> ExitCode {
-    match take_control().and_then(live) {
+    match take_control().and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -59,8 +59,8 @@ fn take_control() -> io::Result<Control> {
     Ok(Control::over(UnixStream::from(channel)))
 }
 
-fn live(mut control: Control) -> io::Result<()> {
-    // Nobody may end the shim by accident; it ends when its session has.
+fn run(mut control: Control) -> io::Result<()> {
+    // The shim must not be killed by accident; it exits when its session has ended.
     ignore_signals(&[
         libc::SIGHUP,
         libc::SIGINT,
@@ -73,104 +73,143 @@ fn live(mut control: Control) -> io::Result<()> {
         libc::SIGUSR2,
         libc::SIGIO,
     ]);
-    // Its own session, so that no terminal and no process group of its starter reaches it. Refused only
-    // where that is so already.
+    // Signals for an exceeded resource limit may kill the command, but not the process that records that.
+    if !sexton_mutant::is("xfsz_kills") {
+        ignore_signals(&[libc::SIGXFSZ, libc::SIGXCPU]);
+    }
+    let limits = InheritedLimits::raise();
+    // Its own session, so that no signal of a terminal or of its starter's process group reaches it. Fails
+    // only if it already is a session leader.
     let _ = rustix::process::setsid();
-    // It is nobody's occupant, however long it lives. (Its starter could see to that, but then it could not
-    // start it without copying itself first.)
+    // It must not occupy a directory. (If the starter set this, `Command` would have to fork instead of using
+    // posix_spawn.)
     let _ = rustix::process::chdir("/");
     name_process(PROCESS_NAME);
-    // A starter that left before it said what to start has nothing to be tidied up: what there is of a
-    // session, the shim makes.
+    // If the starter exited before it sent a plan, there is nothing to clean up: only the shim creates a
+    // session's files.
     let Some(mut plan) = control.receive::<Plan>()? else { return Ok(()) };
     if let Some(command) = plan.watch.take() {
-        return watch(control, plan, command);
+        return watch(control, plan, command, limits);
     }
     let session = plan.session.clone();
-    let directory = SessionDir::of(&plan.state_dir, &session);
-    let (mut life, gated, ready) = match Prepared::make(&plan).and_then(|prepared| prepared.fork(plan)) {
-        Ok(forked) => forked,
-        Err(error) => {
-            let removed = directory.remove();
-            return control.send(&FromShim::Failed { why: error.to_string() }).and(removed);
-        }
+    let state_dir = plan.state_dir.clone();
+    let directory = SessionDir::of(&state_dir, &session);
+    let (mut supervised, gated, ready) =
+        match Prepared::make(&plan, limits).and_then(|prepared| prepared.fork(plan)) {
+            Ok(forked) => forked,
+            Err(error) => {
+                let removed = directory.remove();
+                return control.send(&FromShim::Failed { why: error.to_string() }).and(removed);
+            }
+        };
+    let supervisor = ready.supervisor.clone();
+    let mark = |store: String| {
+        let made_on = Incarnation::new(find_host_leniently(&state_dir), &supervisor);
+        directory.mark(&store, &session, made_on)
     };
-    let answer = control.send(&FromShim::Ready(Box::new(ready))).and_then(|()| control.receive());
+    // A starter that cancelled the start may have exited before it could receive this. Its message can still be
+    // received.
+    let sent = control.send(&FromShim::Ready(Box::new(ready)));
+    let answer = control.receive().or_else(|error| sent.and(Err(error)));
     let store = match answer {
         Ok(Some(FromStarter::Recorded { store })) => store,
         Ok(Some(FromStarter::CalledOff)) => {
             drop(gated);
-            return life.call_off();
+            return supervised.call_off();
         }
         // The starter is gone, or could not record the session: the command must never run.
         Ok(None | Some(FromStarter::NotRecorded)) | Err(_) => {
             drop(gated);
-            return life.give_up();
+            return supervised.give_up();
         }
     };
     match gated.open() {
         Opened::Executed => {
-            // Where the starter is gone by now, the record speaks for itself.
+            // If the starter is gone, the record is sufficient.
             let _ = control.send(&FromShim::Executed);
             drop(control);
-            // Nobody waits for this any more. A directory that could not be marked is never taken for a stray,
-            // so nobody has to hear of it either.
-            let _ = store.map(|store| directory.mark(&store, &session));
-            life.wait()
+            // The starter no longer waits. A directory that could not be marked is never treated as a stray,
+            // so the error is not reported.
+            let _ = store.map(mark);
+            supervised.wait()
         }
         Opened::NotExecuted(failure) => {
-            let outcome = life.record_exec_failure(&failure);
+            let outcome = supervised.record_exec_failure(&failure);
             let doing = failure.step.doing().to_owned();
             let _ = control.send(&FromShim::NotExecuted { errno: failure.errno, doing });
-            let _ = store.map(|store| directory.mark(&store, &session));
-            // Only now: this process becomes the one that takes the worktree away.
-            life.clear_unused_worktree();
+            let _ = store.map(mark);
+            // Last, because this process becomes the program that removes the worktree.
+            supervised.clear_unused_worktree();
             outcome
         }
-        Opened::Nobody => life.give_up(),
+        Opened::Gone => supervised.give_up(),
     }
 }
 
-/// The life of a shim for a session that lost its own.
-fn watch(mut control: Control, plan: Plan, command: WatchedCommand) -> io::Result<()> {
+/// Supervises a session that lost its shim.
+fn watch(
+    mut control: Control,
+    plan: Plan,
+    command: WatchedCommand,
+    limits: InheritedLimits,
+) -> io::Result<()> {
     let lost = command.lost.clone();
-    let prepared = prepare_watch(plan, command).and_then(|life| Ok((life.take_over(lost.as_ref())?, life)));
+    let prepared = prepare_watch(plan, command, limits)
+        .and_then(|supervised| Ok((supervised.take_over(lost.as_ref())?, supervised)));
     match prepared {
-        Ok((true, mut life)) => {
+        Ok((true, mut supervised)) => {
             let _ = control.send(&FromShim::Executed);
             drop(control);
-            life.watch()
+            supervised.watch()
         }
-        // Somebody else supervises it by now, or it has ended.
-        Ok((false, _)) => control.send(&FromShim::Executed),
+        // It has another supervisor by now, or it has ended.
+        Ok((false, _)) => control.send(&FromShim::NotNeeded),
         Err(error) => control.send(&FromShim::Failed { why: error.to_string() }),
     }
 }
 
-fn prepare_watch(plan: Plan, command: WatchedCommand) -> io::Result<Life> {
+fn prepare_watch(plan: Plan, command: WatchedCommand, limits: InheritedLimits) -> io::Result<Supervised> {
     let registry = Registry::linked().map_err(io::Error::other)?;
     let probe = registry.open_probe(&plan.probe).map_err(io::Error::other)?;
+    // The starter may be a process of a session, even of this one.
+    if let Some(cgroup) = &command.cgroup
+        && let Ok(directory) = File::open(cgroup.path.as_path())
+    {
+        leave_outer_group(directory.as_fd(), cgroup, &plan.session);
+    }
     let log = open_log(&plan.log_path)?;
     let supervisor = pollster::block_on(probe.identify(std::process::id())).map_err(io::Error::other)?;
-    let ready = Ready { process: command.process, supervisor, cgroup: command.cgroup };
+    let ready = Ready {
+        process: command.process,
+        supervisor,
+        cgroup: command.cgroup,
+        containment: None,
+        limit_mark: command.limit_mark,
+    };
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    Ok(Life::new(plan, probe, Outlook::open()?, log, &ready))
+    Ok(Supervised::new(plan, probe, EventSources::open()?, log, &ready, limits))
 }
 
-/// Everything that can fail before there is a process.
+/// Everything that can fail before a process exists.
 struct Prepared {
     program: Program,
     directory: CString,
     log: File,
     stderr: Option<File>,
     probe: Box<dyn ProcessProbe>,
-    contained: Option<Contained>,
+    limits: InheritedLimits,
 }
 
 impl Prepared {
-    fn make(plan: &Plan) -> io::Result<Prepared> {
+    fn make(plan: &Plan, limits: InheritedLimits) -> io::Result<Prepared> {
+        if let Some(bytes) = limits.too_small_to_record() {
+            let why = "too small to record how the command ends (`ulimit -f`)";
+            return Err(io::Error::other(format!("the file size limit is {bytes} bytes, {why}")));
+        }
         let directory = SessionDir::of(&plan.state_dir, &plan.session);
-        directory.create().map_err(|error| cannot_make(directory.path(), &error))?;
+        directory.create().map_err(|error| cannot_create(directory.path(), &error))?;
+        let kept = Supervision::of(plan).keep(&directory);
+        kept.map_err(|error| cannot_create(&directory.path().join("supervision.json"), &error))?;
         let registry = Registry::linked().map_err(io::Error::other)?;
         let probe = registry.open_probe(&plan.probe).map_err(io::Error::other)?;
         Ok(Prepared {
@@ -178,75 +217,57 @@ impl Prepared {
             directory: CString::new(plan.cwd.as_os_str().as_bytes()).map_err(io::Error::other)?,
             log: open_log(&plan.log_path)?,
             stderr: plan.stderr_path.as_ref().map(open_log).transpose()?,
-            contained: contain(plan, probe.as_ref())?,
             probe,
+            limits,
         })
     }
 
-    fn fork(self, plan: Plan) -> io::Result<(Life, Gated, Ready)> {
-        match self.fork_command() {
-            Ok((outlook, gated, ready)) => {
-                Ok((Life::new(plan, self.probe, outlook, self.log, &ready), gated, ready))
-            }
-            Err(error) => {
-                // Whoever was forked leaves, for nobody holds its gate any more.
-                while matches!(wait(WaitOptions::empty()), Ok(_) | Err(Errno::INTR)) {}
-                self.contained.iter().for_each(|contained| self.probe.release(&contained.cgroup));
-                Err(error)
-            }
-        }
+    fn fork(self, plan: Plan) -> io::Result<(Supervised, Gated, Ready)> {
+        let (event_sources, gated, ready) = self.fork_command(&plan)?;
+        Ok((Supervised::new(plan, self.probe, event_sources, self.log, &ready, self.limits), gated, ready))
     }
 
-    fn fork_command(&self) -> io::Result<(Outlook, Gated, Ready)> {
+    fn fork_command(&self, plan: &Plan) -> io::Result<(EventSources, Gated, Ready)> {
         become_subreaper()?;
-        let outlook = Outlook::open()?;
+        let event_sources = EventSources::open()?;
         let stdout = self.log.as_fd();
         let streams = Streams {
             stdin: rustix::stdio::stdin(),
             stdout,
             stderr: self.stderr.as_ref().map_or(stdout, AsFd::as_fd),
         };
-        let cgroup = self.contained.as_ref().map(|contained| contained.directory.as_fd());
-        let gated = fork_at_gate(&self.program, &self.directory, &streams, cgroup)?;
-        // The command has its own copy; ours would keep a terminal or a pipe open for as long as we live.
-        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-        let identify = |pid| pollster::block_on(self.probe.identify(pid)).map_err(io::Error::other);
-        let ready = Ready {
-            process: identify(gated.pid)?,
-            supervisor: identify(std::process::id())?,
-            cgroup: self.contained.as_ref().map(|contained| contained.cgroup.clone()),
+        let probe = self.probe.as_ref();
+        let fork = |cgroup: Option<BorrowedFd<'_>>| {
+            fork_at_gate(&self.program, &self.directory, &streams, &self.limits, cgroup)
         };
-        Ok((outlook, gated, ready))
-    }
-}
-
-/// The control group of the session, where one is wanted and can be made.
-fn contain(plan: &Plan, probe: &dyn ProcessProbe) -> io::Result<Option<Contained>> {
-    if plan.containment == Containment::Tree {
-        return Ok(None);
-    }
-    let limits = Limits { memory_max: plan.memory_max, pids_max: plan.pids_max };
-    match probe.contain(&plan.session, &limits) {
-        Ok(contained) => {
-            stand_outside(&contained, &plan.session);
-            Ok(Some(contained))
+        let held = fork_contained(plan, probe, fork)?;
+        let identify = |pid| pollster::block_on(probe.identify(pid)).map_err(io::Error::other);
+        let ready = || {
+            // The command has its own copy; ours would keep a terminal or a pipe open until the session ends.
+            rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+            Ok(Ready {
+                process: identify(held.gated.pid)?,
+                supervisor: identify(std::process::id())?,
+                cgroup: held.cgroup.clone(),
+                containment: Some(held.by),
+                limit_mark: set_limit_mark(held.gated.pid),
+            })
+        };
+        match ready() {
+            Ok(ready) => Ok((event_sources, held.gated, ready)),
+            Err(error) => {
+                // The command exits, because its gate is closed.
+                drop(held.gated);
+                reap_all();
+                held.cgroup.iter().for_each(|cgroup| probe.release(cgroup));
+                Err(error)
+            }
         }
-        Err(_) if plan.containment == Containment::Auto && limits == Limits::default() => Ok(None),
-        Err(error) => Err(io::Error::other(error)),
     }
 }
 
-/// Leaves the control group of a session that this one was started in. Where that is refused, ending that one
-/// kills this supervisor as well; its command lives on, and is recorded.
-fn stand_outside(contained: &Contained, session: &SessionId) {
-    let name = contained.cgroup.path.as_path().file_name().map(OsStr::to_string_lossy);
-    if let Some(prefix) = name.as_deref().and_then(|name| name.strip_suffix(session.as_str())) {
-        let _ = leave_session_group(contained.directory.as_fd(), prefix);
-    }
-}
-
-fn cannot_make(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::other(format!("cannot make {}: {error}", path.display()))
+fn cannot_create(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::other(format!("cannot create {}: {error}", path.display()))
 }
 
 fn open_log(path: &OsText) -> io::Result<File> {

@@ -1,4 +1,4 @@
-//! The program that is to be executed, made ready before the fork: after it nothing is allocated.
+//! The program to execute, prepared before the fork: after the fork nothing may be allocated.
 
 use std::ffi::{CString, NulError, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -6,24 +6,24 @@ use std::ptr;
 
 use crate::plan::Plan;
 
-/// Where a shell looks when PATH says nothing.
+/// Where to search if PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The program, its arguments and its environment, as the kernel takes them.
+/// The program, its arguments and its environment, in the form that `execve` takes.
 pub(crate) struct Program {
     candidates: Vec<Candidate>,
     environment: Pointers,
 }
 
-/// One place where the program may be.
+/// One path where the program may be.
 struct Candidate {
     path: CString,
     arguments: Pointers,
-    /// How to run it where it turns out to be a script without a `#!` line, as every shell would.
+    /// How to run it if it is a script without a `#!` line, as a shell would.
     through_shell: Pointers,
 }
 
-/// Strings, and the array of pointers to them that the kernel reads.
+/// Strings, and a null-terminated array of pointers to them.
 struct Pointers {
     _strings: Vec<CString>,
     pointers: Vec<*const libc::c_char>,
@@ -38,7 +38,7 @@ impl Pointers {
 }
 
 impl Program {
-    /// Makes the plan's command ready. An argument or variable with a NUL in it cannot be passed on.
+    /// Prepares the plan's command. Fails if an argument or variable contains NUL.
     pub(crate) fn prepare(plan: &Plan) -> Result<Program, NulError> {
         let environment = environment(plan);
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
@@ -60,8 +60,8 @@ impl Program {
         Ok(Program { candidates: candidates?, environment: Pointers::of(variables?) })
     }
 
-    /// Executes it. Returns only where that fails, with the number of the error that says most: a place
-    /// that may not be executed says more than one that does not exist.
+    /// Executes it. Returns only on failure, with the most informative error number: a file that may not be
+    /// executed is more informative than a missing one.
     #[allow(unsafe_code, reason = "execve has no safe interface for a prepared environment")]
     pub(crate) fn execute(&self) -> i32 {
         let mut worst = libc::ENOENT;
@@ -80,7 +80,7 @@ impl Program {
             };
             match errno {
                 libc::ENOENT | libc::ENOTDIR => {}
-                // A folder of PATH that may not be entered says nothing about the program.
+                // A directory of PATH that may not be searched says nothing about the program.
                 libc::EACCES if searched && !exists(&candidate.path) => {}
                 libc::EACCES => worst = errno,
                 other => return other,
@@ -100,11 +100,12 @@ fn last_errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// The environment of the command: the shim's own, which carries the cookie, and what the plan adds.
+/// Returns the environment of the command: the shim's own, which contains the cookie, and the plan's
+/// additions.
 fn environment(plan: &Plan) -> Vec<(OsString, OsString)> {
     let asked =
         plan.env.iter().map(|(name, value)| (name.as_os_str().to_owned(), value.as_os_str().to_owned()));
-    let more: Vec<_> = plan.whereabouts().into_iter().chain(asked).collect();
+    let more: Vec<_> = plan.store_variables().into_iter().chain(asked).collect();
     let inherited = std::env::vars_os().filter(|(name, _)| !more.iter().any(|(added, _)| added == name));
     inherited.collect::<Vec<_>>().into_iter().chain(more).collect()
 }
@@ -116,7 +117,8 @@ fn assignment((name, value): &(OsString, OsString)) -> Result<CString, NulError>
     CString::new(text)
 }
 
-/// Where a program called `name` may be: there, if it has a slash in it, else in each directory of PATH.
+/// Returns the paths where a program called `name` may be: itself if it contains a slash, otherwise in each
+/// directory of PATH.
 fn places(name: &OsStr, path: Option<&OsStr>) -> Vec<OsString> {
     if name.as_bytes().contains(&b'/') || name.is_empty() {
         return vec![name.to_owned()];
@@ -138,12 +140,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_a_slash_is_taken_as_it_is() {
+    fn name_with_a_slash_is_used_unchanged() {
         assert_eq!(places(OsStr::new("./agent"), Some(OsStr::new("/bin"))), ["./agent"]);
     }
 
     #[test]
-    fn a_plain_name_is_looked_for_in_path() {
+    fn plain_name_is_searched_in_path() {
         assert_eq!(places(OsStr::new("ls"), Some(OsStr::new("/a::/b"))), ["/a/ls", "./ls", "/b/ls"]);
         assert_eq!(places(OsStr::new("ls"), None).len(), 3);
     }

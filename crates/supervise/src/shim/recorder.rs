@@ -1,5 +1,5 @@
-//! How the shim writes: always within a limit, and never losing an end. Where the store cannot be written
-//! in time, the exit file keeps what it would have said.
+//! How the shim writes: always within a time limit, and never losing an end. If the store cannot be written
+//! in time, the exit file keeps the end.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -13,32 +13,33 @@ use sexton_core::plugin::{Registry, StoreOptions};
 use sexton_core::probe::COOKIE;
 use sexton_core::session::{Ending, EndingReason, Exit, ExitReason};
 use sexton_core::store::{Access, update_session};
-use sexton_core::{OsText, ProcessIdentity, Session, Store, Time};
+use sexton_core::{OsText, Others, ProcessIdentity, Session, Store, Time, release};
 
 use crate::exit_file::{ExitFile, PendingExits};
 use crate::plan::Plan;
+use crate::platform::{InheritedLimits, reset_signals, stop_being_subreaper};
 use crate::session_dir::SessionDir;
 use crate::start::this_program;
 
 /// How long the store may take before the exit file is written instead.
 const STORE_WAIT: Duration = Duration::from_secs(2);
 
-/// How long to pause when neither store nor exit file can be written: a full disk may have room again.
+/// Pause when neither store nor exit file can be written: a full disk may have space again later.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often that is tried; a day's worth.
+/// Number of attempts: one day.
 const RETRIES: usize = 17_280;
 
-/// Which worktree is removed.
+/// Which worktrees to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// One in which nothing is worth keeping.
+    /// Only one without work.
     IfClean,
-    /// Any; what is in it is rescued.
+    /// Any; its content is rescued.
     Whole,
 }
 
-/// Writes for one session.
+/// Writes the records of one session.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     plan: Plan,
@@ -49,7 +50,7 @@ impl Recorder {
         Recorder { plan: plan.clone() }
     }
 
-    /// The record as it stands; `None` where there is none.
+    /// Reads the current record; returns `None` if there is none.
     pub(crate) fn load(&self) -> io::Result<Option<Session>> {
         let recorder = self.clone();
         within(STORE_WAIT, move || {
@@ -58,7 +59,17 @@ impl Recorder {
         })
     }
 
-    /// Says that the session is being ended, and why. If somebody said so before, theirs is the reason.
+    /// Reads the other active sessions, as far as the store can be read.
+    pub(crate) fn load_others(&self) -> Others {
+        let recorder = self.clone();
+        let loaded = within(STORE_WAIT, move || {
+            let store = recorder.open(Access::Read)?;
+            pollster::block_on(Others::load(store.as_ref())).map_err(io::Error::other)
+        });
+        loaded.unwrap_or(Others::Unknown)
+    }
+
+    /// Records that the session is being stopped, and why. Returns the reason that was recorded first.
     pub(crate) fn claim_ending(&self, reason: EndingReason) -> EndingReason {
         let recorder = self.clone();
         let claimed = within(STORE_WAIT, move || {
@@ -75,7 +86,7 @@ impl Recorder {
         recorded.map_or(reason, |ending| ending.reason)
     }
 
-    /// Names `next` as the session's supervisor, where that still is `from` and the session is active. Says
+    /// Records `next` as the session's supervisor if that still is `from` and the session is active. Returns
     /// whether it was.
     pub(crate) fn replace_supervisor(
         &self,
@@ -89,6 +100,7 @@ impl Recorder {
                 replaced = session.status.is_active() && session.supervisor == from;
                 if replaced {
                     session.supervisor = Some(next.clone());
+                    session.release = Some(release::current().to_owned());
                 }
                 replaced
             })?;
@@ -96,7 +108,7 @@ impl Recorder {
         })
     }
 
-    /// Records how the session ended: in the store, or where that takes too long in the exit file.
+    /// Records how the session ended: in the store, or in the exit file if the store takes too long.
     pub(crate) fn record_end(
         &self,
         exit: &Exit,
@@ -128,7 +140,7 @@ impl Recorder {
         Err(io::Error::other("the end of the session could not be recorded"))
     }
 
-    /// Makes sure that no record says that the session runs; one that was never written stays unwritten.
+    /// Makes sure that no record says that the session runs; does not create a record.
     pub(crate) fn record_never_started(&self) -> io::Result<()> {
         if matches!(self.load(), Ok(None)) {
             return self.remove_files();
@@ -137,22 +149,31 @@ impl Recorder {
         self.record_end(&exit, None, Timestamp::now().into())
     }
 
-    /// Removes the files of a session that no record points to.
+    /// Removes the files of a session without a record.
     pub(crate) fn remove_files(&self) -> io::Result<()> {
         SessionDir::of(&self.plan.state_dir, &self.plan.session).remove()
     }
 
-    /// Tells the user's program that the session has ended.
-    pub(crate) fn notify(&self, command: Option<&OsText>, exit: &Exit) {
+    /// Runs the user's notification command. It gets the limits and signals of an ordinary program.
+    #[allow(unsafe_code, reason = "limits and signals are set between fork and exec")]
+    pub(crate) fn notify(&self, command: Option<&OsText>, exit: &Exit, limits: InheritedLimits) {
         let Some(command) = command else { return };
         let status = self.load().ok().flatten().map(|session| session.status);
         let code = exit.code.map(|code| code.to_string()).unwrap_or_default();
-        // It runs on its own: neither its end nor its failure is the session's business.
-        let _ = Command::new("sh")
+        // It runs independently: neither its exit nor its failure affects the session.
+        let mut program = Command::new("sh");
+        let restore = move || {
+            reset_signals();
+            limits.restore();
+            Ok(())
+        };
+        // SAFETY: the closure makes only system calls that are allowed between fork and exec.
+        unsafe { program.pre_exec(restore) };
+        let _ = program
             .arg("-c")
             .arg(command.as_os_str())
             .env_remove(COOKIE)
-            .envs(self.plan.whereabouts())
+            .envs(self.plan.store_variables())
             .env("SEXTON_ENDED_SESSION", self.plan.session.as_str())
             .env("SEXTON_ENDED_STATUS", status.map_or("", |status| status.as_str()))
             .env("SEXTON_ENDED_CODE", code)
@@ -162,10 +183,13 @@ impl Recorder {
             .spawn();
     }
 
-    /// Becomes the program that removes the session's worktree. Comes back only where that cannot be
-    /// executed; `worktree prune` does the same later.
+    /// Replaces this process with the program that removes the session's worktree. Returns only if that
+    /// cannot be executed; `worktree prune` does the same later.
     pub(crate) fn become_cleaner(&self, removal: Removal) {
         let Ok(program) = this_program() else { return };
+        // A program that starts as a subreaper forks, and its child would be taken for a process of the
+        // session.
+        stop_being_subreaper();
         let _ = Command::new(program)
             .arg("--state-dir")
             .arg(&self.plan.state_dir)
@@ -173,7 +197,7 @@ impl Recorder {
             .args(["worktree", "rm"])
             .args(matches!(removal, Removal::IfClean).then_some("--if-clean"))
             .arg(self.plan.session.as_str())
-            // It is no process of the session, and stands in nobody's way.
+            // It must not count as a process of the session, nor occupy a directory.
             .env_remove(COOKIE)
             .current_dir("/")
             .stdout(Stdio::null())
@@ -190,13 +214,13 @@ impl Recorder {
     fn open(&self, access: Access) -> io::Result<Box<dyn Store>> {
         let registry = Registry::linked().map_err(io::Error::other)?;
         let (plugin, path) = registry.require_store(&self.plan.store_url).map_err(io::Error::other)?;
-        let options = StoreOptions { path, access, durability: self.plan.durability() };
+        let options = StoreOptions::new(path, access, self.plan.durability());
         (plugin.open)(&options).map_err(io::Error::other)
     }
 }
 
-/// Does `work` on a thread of its own and waits for it, but not longer than `limit`. What hangs (a lock
-/// that a stopped process holds) is left behind; this process ends soon after.
+/// Runs `work` on a separate thread and waits for at most `limit`. A thread that hangs (on a lock held by a
+/// stopped process) is abandoned; this process exits soon after.
 fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,

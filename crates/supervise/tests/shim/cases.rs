@@ -1,4 +1,4 @@
-//! The cases: a command ends and leaves somebody behind.
+//! The cases: a command exits and leaves a process behind.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -14,65 +14,66 @@ use tempfile::TempDir;
 
 use crate::scripted::{self, Script};
 
-/// How long anything may take on a machine that is busy.
+/// How long any step may take on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Each by the name of what it proves.
+/// The cases by name.
 pub const CASES: [(&str, fn()); 4] = [
-    ("i10_an_end_is_not_recorded_before_those_who_survive_are_gone", survivors),
-    ("i10_a_probe_that_could_not_look_is_asked_again_before_an_end_is_recorded", blindness),
-    ("i10_who_slipped_away_is_looked_for_again_before_an_end_is_recorded", glimpses),
-    ("i10_who_cannot_be_watched_is_not_taken_for_gone", unwatchable),
+    ("i10_end_is_not_recorded_before_survivors_are_gone", survivors),
+    ("i10_failed_probe_is_retried_before_the_end_is_recorded", probe_failures),
+    ("i10_stop_is_repeated_after_a_stale_report", stale_reports),
+    ("i10_process_that_cannot_be_watched_does_not_count_as_gone", unwatchable),
 ];
 
 fn survivors() {
-    let mut scene = Scene::set(Script { refusals: 1, ..Script::default() });
-    scene.script.wait_for_calls(1, LIMIT);
-    // It waits for the one that it could not end, and says nothing meanwhile.
-    assert!(!scene.is_over_within(Duration::from_secs(1)), "the shim did not wait");
-    assert_eq!(scene.status(), Status::Running);
-    assert!(is_alive(scene.left_over));
-    kill(scene.left_over);
-    assert!(scene.is_over_within(LIMIT), "the shim waits for nobody");
-    assert_eq!(scene.status(), Status::Completed);
+    let mut test_session = TestSession::start(Script { refusals: 1, ..Script::default() });
+    test_session.script.wait_for_calls(1, LIMIT);
+    // It waits for the process that it could not stop, and records nothing meanwhile.
+    assert!(!test_session.is_over_within(Duration::from_secs(1)), "the shim did not wait");
+    assert_eq!(test_session.status(), Status::Running);
+    assert!(is_alive(test_session.left_over));
+    kill(test_session.left_over);
+    assert!(test_session.is_over_within(LIMIT), "the shim waits although no process is left");
+    assert_eq!(test_session.status(), Status::Completed);
 }
 
-fn blindness() {
-    let mut scene = Scene::set(Script { failures: 2, ..Script::default() });
-    assert!(scene.is_over_within(LIMIT));
-    assert!(!is_alive(scene.left_over), "an end was recorded while somebody was left");
-    assert_eq!((scene.status(), scene.script.calls()), (Status::Completed, 3));
+fn probe_failures() {
+    let mut test_session = TestSession::start(Script { failures: 2, ..Script::default() });
+    assert!(test_session.is_over_within(LIMIT));
+    assert!(!is_alive(test_session.left_over), "an end was recorded while a process was left");
+    assert_eq!((test_session.status(), test_session.script.calls()), (Status::Completed, 3));
 }
 
-fn glimpses() {
-    let mut scene = Scene::set(Script { glimpses: 2, ..Script::default() });
-    assert!(scene.is_over_within(LIMIT));
-    assert!(!is_alive(scene.left_over), "an end was recorded while somebody was left");
-    assert_eq!((scene.status(), scene.script.calls()), (Status::Completed, 3));
+fn stale_reports() {
+    let mut test_session = TestSession::start(Script { stale_reports: 2, ..Script::default() });
+    assert!(test_session.is_over_within(LIMIT));
+    assert!(!is_alive(test_session.left_over), "an end was recorded while a process was left");
+    assert_eq!((test_session.status(), test_session.script.calls()), (Status::Completed, 3));
 }
 
 fn unwatchable() {
-    let mut scene = Scene::set(Script { refusals: 1, blind_looks: 1, ..Script::default() });
-    assert!(scene.is_over_within(LIMIT));
-    assert!(!is_alive(scene.left_over), "an end was recorded while somebody was left");
-    assert_eq!((scene.status(), scene.script.calls()), (Status::Completed, 2));
+    let mut test_session =
+        TestSession::start(Script { refusals: 1, unknown_observations: 1, ..Script::default() });
+    assert!(test_session.is_over_within(LIMIT));
+    assert!(!is_alive(test_session.left_over), "an end was recorded while a process was left");
+    assert_eq!((test_session.status(), test_session.script.calls()), (Status::Completed, 2));
 }
 
-/// A session whose command ended and left somebody behind.
-struct Scene {
+/// A session whose command exited and left a process behind.
+struct TestSession {
     dir: TempDir,
     id: SessionId,
     shim: Child,
-    script: scripted::Stage,
+    script: scripted::ScriptState,
     left_over: Pid,
 }
 
-impl Scene {
-    fn set(script: Script) -> Scene {
+impl TestSession {
+    fn start(script: Script) -> TestSession {
         let id = SessionId::random();
         let dir = tempfile::Builder::new().prefix(&scripted::name_of(id.as_str())).rand_bytes(0).tempdir();
         let dir = dir.unwrap();
-        let script = script.stage(dir.path());
+        let script = script.write_to(dir.path());
         let pid_file = dir.path().join("pid");
         let leave = format!("sleep 600 </dev/null & echo $! > {0}.new; mv {0}.new {0}", pid_file.display());
         let files = SessionDir::of(dir.path(), &id);
@@ -109,10 +110,10 @@ impl Scene {
             if let Ok(text) = std::fs::read_to_string(&pid_file) {
                 break Pid::from_raw(text.trim().parse().unwrap()).unwrap();
             }
-            assert!(began.elapsed() < LIMIT, "the command left nobody");
+            assert!(began.elapsed() < LIMIT, "the command left no process");
             std::thread::sleep(Duration::from_millis(5));
         };
-        Scene { dir, id, shim: started.shim, script, left_over }
+        TestSession { dir, id, shim: started.shim, script, left_over }
     }
 
     fn status(&self) -> Status {
@@ -132,9 +133,9 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for TestSession {
     fn drop(&mut self) {
-        // Only where a case failed is anybody left.
+        // A process is left only if the case failed.
         if is_alive(self.left_over) {
             kill(self.left_over);
         }
@@ -151,11 +152,11 @@ fn open(dir: &Path) -> Box<dyn Store> {
     let registry = Registry::linked().unwrap();
     let (plugin, path) =
         registry.require_store(&format!("json:{}", dir.join("sessions.jsonl").display())).unwrap();
-    let options = StoreOptions { path, access: Access::Write, durability: Durability::Process };
+    let options = StoreOptions::new(path, Access::Write, Durability::Process);
     (plugin.open)(&options).unwrap()
 }
 
-/// Whether that process lives; a zombie does not. No other can have its number within a test.
+/// Returns whether that process is alive; a zombie is not. Its pid cannot be reused within a test.
 fn is_alive(pid: Pid) -> bool {
     let probe: Box<dyn ProcessProbe> = sexton_proc_linux::open().unwrap();
     pollster::block_on(probe.identify(pid.as_raw_nonzero().get().try_into().unwrap())).is_ok()

@@ -1,9 +1,9 @@
-//! What a shim does when those whom it is to end do not end, or nobody can look at them.
+//! How a shim handles processes that it cannot stop or inspect.
 //!
-//! The shim is this very program, with a [probe](scripted) that does what a test wants. Elsewhere than on Linux
-//! there is no such probe to build on, and nothing here.
+//! The shim is this same program, with a [probe](scripted) that follows a script. Platforms other than Linux
+//! have no probe to build on, so there are no cases.
 
-// A case that cannot go on panics.
+// A case that cannot continue panics.
 #![allow(clippy::unwrap_used)]
 
 #[cfg(target_os = "linux")]

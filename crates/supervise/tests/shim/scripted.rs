@@ -1,5 +1,5 @@
-//! The Linux probe, but for a script: how often ending processes fails, how often it ends nobody, and how often a
-//! look at one tells nothing.
+//! The Linux probe with a script: how often stopping processes fails, how often it stops none, and how often
+//! an observation returns `Unknown`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,63 +10,63 @@ use sexton_core::plugin::{ProbePlugin, inventory};
 use sexton_core::probe::{
     EndPolicy, Ended, Group, Members, Occupants, ProbeCapabilities, ProcessDetails, Survivor,
 };
-use sexton_core::{Liveness, ProbeError, ProcessIdentity, ProcessProbe};
+use sexton_core::{Liveness, Others, ProbeError, ProcessIdentity, ProcessProbe};
 use sexton_store_json as _;
 
 pub const NAME: &str = "scripted";
 
 inventory::submit! {
-    ProbePlugin { name: NAME, summary: "does what a test wants", strength: 0, open }
+    ProbePlugin { name: NAME, summary: "follows the script of a test", strength: 0, open }
 }
 
 fn open() -> Result<Box<dyn ProcessProbe>, ProbeError> {
-    // A shim is executed with the id of its session, and told nothing else that this could be known by.
+    // A shim is executed with the id of its session; nothing else identifies the test.
     let session = std::env::args().nth(2).unwrap_or_default();
     let directory = std::env::temp_dir().join(name_of(&session));
-    Ok(Box::new(Scripted { inner: sexton_proc_linux::open()?, stage: Stage { directory } }))
+    Ok(Box::new(Scripted { inner: sexton_proc_linux::open()?, state: ScriptState { directory } }))
 }
 
-/// The name of the directory that a session's script is played in.
+/// Returns the name of the directory that contains a session's script.
 pub fn name_of(session: &str) -> String {
     format!("sexton-shim-{session}")
 }
 
-/// What happens when processes are to be ended: each of these as often as it says, one after the other, then what
-/// always happens.
+/// What happens when processes are to be stopped: each of these as often as given, one after the other, then
+/// the normal behaviour.
 #[derive(Default)]
 pub struct Script {
     /// Calls that fail.
     pub failures: usize,
-    /// Calls that end nobody, and say so.
+    /// Calls that stop no process, and report that.
     pub refusals: usize,
-    /// Calls that end nobody, and know of somebody only who is gone by now.
-    pub glimpses: usize,
-    /// Looks at one process, after all that, that tell nothing.
-    pub blind_looks: usize,
+    /// Calls that stop no process, and report only one that is already gone.
+    pub stale_reports: usize,
+    /// Observations, after all that, that return `Unknown`.
+    pub unknown_observations: usize,
 }
 
 impl Script {
-    pub fn stage(self, directory: &Path) -> Stage {
-        let Script { failures, refusals, glimpses, blind_looks } = self;
-        let text = format!("{failures} {refusals} {glimpses} {blind_looks}");
+    pub fn write_to(self, directory: &Path) -> ScriptState {
+        let Script { failures, refusals, stale_reports, unknown_observations } = self;
+        let text = format!("{failures} {refusals} {stale_reports} {unknown_observations}");
         fs::write(directory.join("script"), text).unwrap();
-        Stage { directory: directory.to_owned() }
+        ScriptState { directory: directory.to_owned() }
     }
 }
 
-/// Where the script is played, and what has been played of it.
-pub struct Stage {
+/// The directory of the script, and how far it has been executed.
+pub struct ScriptState {
     directory: PathBuf,
 }
 
-impl Stage {
-    /// How often processes were to be ended.
+impl ScriptState {
+    /// Returns how often processes were to be stopped.
     pub fn calls(&self) -> usize {
         self.count("calls")
     }
 
     fn count(&self, what: &str) -> usize {
-        fs::read(self.directory.join(what)).map_or(0, |strokes| strokes.len())
+        fs::read(self.directory.join(what)).map_or(0, |marks| marks.len())
     }
 
     fn add_one(&self, what: &str) {
@@ -76,7 +76,7 @@ impl Stage {
     pub fn wait_for_calls(&self, count: usize, limit: Duration) {
         let began = Instant::now();
         while self.calls() < count {
-            assert!(began.elapsed() < limit, "nobody was to be ended");
+            assert!(began.elapsed() < limit, "no process was to be stopped");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -85,13 +85,13 @@ impl Stage {
         let text = fs::read_to_string(self.directory.join("script")).unwrap();
         let mut numbers = text.split(' ').map(|number| number.parse().unwrap());
         let mut next = || numbers.next().unwrap();
-        Script { failures: next(), refusals: next(), glimpses: next(), blind_looks: next() }
+        Script { failures: next(), refusals: next(), stale_reports: next(), unknown_observations: next() }
     }
 }
 
 struct Scripted {
     inner: Box<dyn ProcessProbe>,
-    stage: Stage,
+    state: ScriptState,
 }
 
 #[async_trait]
@@ -109,9 +109,9 @@ impl ProcessProbe for Scripted {
     }
 
     async fn observe(&self, identity: &ProcessIdentity) -> Liveness {
-        if self.stage.calls() > 0 && self.stage.count("looks") < self.stage.script().blind_looks {
-            self.stage.add_one("looks");
-            return Liveness::Unknown("it is asked not to look".to_owned());
+        if self.state.calls() > 0 && self.state.count("looks") < self.state.script().unknown_observations {
+            self.state.add_one("looks");
+            return Liveness::Unknown("the script returns unknown".to_owned());
         }
         self.inner.observe(identity).await
     }
@@ -120,8 +120,8 @@ impl ProcessProbe for Scripted {
         self.inner.describe(pid).await
     }
 
-    async fn members(&self, group: &Group) -> Result<Members, ProbeError> {
-        self.inner.members(group).await
+    async fn members(&self, group: &Group, others: &Others) -> Result<Members, ProbeError> {
+        self.inner.members(group, others).await
     }
 
     async fn occupants(&self, dir: &Path) -> Result<Occupants, ProbeError> {
@@ -129,28 +129,28 @@ impl ProcessProbe for Scripted {
     }
 
     async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError> {
-        let (before, script) = (self.stage.calls(), self.stage.script());
-        let (refusals, glimpses) =
-            (script.failures + script.refusals, script.failures + script.refusals + script.glimpses);
+        let (before, script) = (self.state.calls(), self.state.script());
+        let (refusals, stale_reports) =
+            (script.failures + script.refusals, script.failures + script.refusals + script.stale_reports);
         let ended = if before < script.failures {
-            let action = "looking at processes".to_owned();
+            let action = "inspecting processes".to_owned();
             Err(ProbeError::Io { action, source: std::io::ErrorKind::OutOfMemory.into() })
-        } else if before < glimpses {
+        } else if before < stale_reports {
             let group = groups.first().expect("a shim ends one session");
             let seen = if before < refusals {
-                self.inner.members(group).await?.processes
+                self.inner.members(group, &policy.others).await?.processes
             } else {
-                // The command: its end is what the session is being ended for.
+                // The command, which has already exited.
                 group.process.iter().cloned().collect()
             };
-            let survivor = |identity| Survivor { identity, why: "it is asked to stay".to_owned() };
+            let survivor = |identity| Survivor { identity, why: "the script lets it survive".to_owned() };
             let survivors = seen.into_iter().map(survivor).collect();
             let session = group.session.clone();
             Ok(vec![Ended { session, signalled: Vec::new(), survivors, spared: Vec::new() }])
         } else {
             self.inner.terminate(groups, policy).await
         };
-        self.stage.add_one("calls");
+        self.state.add_one("calls");
         ended
     }
 }

@@ -1,4 +1,4 @@
-//! The shim's life from the open gate to the recorded end.
+//! Supervises a session from the open gate to the recorded end.
 
 use std::fs::File;
 use std::io;
@@ -12,56 +12,64 @@ use sexton_core::probe::{EndPolicy, Group};
 use sexton_core::session::{Cgroup, EndingReason, Exit, ExitReason, OnOwnerDeath};
 use sexton_core::{Liveness, ProcessIdentity, ProcessProbe, Session};
 
+use super::event_sources::{Event, EventSources, OwnerWatch};
 use super::gate::{NotExecuted, Step};
-use super::outlook::{Event, Outlook, OwnerWatch};
 use super::recorder::{Recorder, Removal};
 use super::trim::Trim;
 use crate::control::Ready;
 use crate::plan::Plan;
+use crate::platform::InheritedLimits;
+use crate::session_dir::SessionDir;
 use crate::wait::{Watched, wait_for_all, watch_process};
 
-/// How long to wait, after SIGKILL, for the kernel to let go of a process.
+/// How long to wait, after SIGKILL, until the kernel has removed a process.
 pub(crate) const KILL_WAIT: Duration = Duration::from_secs(5);
 
-/// How long to pause when processes could not be looked at, and how often that is tried again.
+/// Pause after the processes could not be inspected, and the number of retries.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often the record is looked at before it counts as unchanged.
-const RECORD_LOOKS: usize = 5;
+/// How often to try to read the record before it counts as unchanged.
+const RECORD_ATTEMPTS: usize = 5;
 const PROBE_RETRIES: usize = 60;
 
-/// One session, seen by its shim.
-pub(crate) struct Life {
+/// One session and what its shim needs to supervise it.
+pub(crate) struct Supervised {
     plan: Plan,
     probe: Box<dyn ProcessProbe>,
-    outlook: Outlook,
+    event_sources: EventSources,
     recorder: Recorder,
     log: File,
     process: ProcessIdentity,
     supervisor: ProcessIdentity,
     cgroup: Option<Cgroup>,
-    /// When its time is up.
+    limit_mark: Option<u64>,
+    /// When it times out.
     deadline: Option<Instant>,
-    /// When an orphan that nobody adopted is ended.
+    /// When an orphan that was not adopted is stopped.
     orphaned_until: Option<Instant>,
     trim: Option<Trim>,
-    /// Whether the command is our child, so that whoever loses its parent becomes ours too.
+    /// Whether a note says that the log exceeds its limit.
+    is_unbounded: bool,
+    /// The limits before this process raised them, for the programs that it executes.
+    limits: InheritedLimits,
+    /// Whether the command is our child, so that orphans of the session become our children too.
     is_parent: bool,
-    /// Why it is being ended, once that is decided.
+    /// Why it is being stopped, once that is decided.
     ending: Option<EndingReason>,
 }
 
-impl Life {
+impl Supervised {
     pub(crate) fn new(
         plan: Plan,
         probe: Box<dyn ProcessProbe>,
-        outlook: Outlook,
+        event_sources: EventSources,
         log: File,
         ready: &Ready,
-    ) -> Life {
-        // Split output is meant to be read by a program that keeps up; only the one log is bounded.
+        limits: InheritedLimits,
+    ) -> Supervised {
+        // Split output is for a program that reads it in time; only the combined log is bounded.
         let trim = plan.log_max_bytes.filter(|_| plan.stderr_path.is_none()).map(Trim::to);
-        Life {
+        Supervised {
             recorder: Recorder::of(&plan),
             deadline: plan.timeout.map(|timeout| Instant::now() + timeout),
             orphaned_until: None,
@@ -70,58 +78,61 @@ impl Life {
             process: ready.process.clone(),
             supervisor: ready.supervisor.clone(),
             cgroup: ready.cgroup.clone(),
+            limit_mark: ready.limit_mark,
             plan,
             probe,
-            outlook,
+            event_sources,
             log,
             trim,
+            is_unbounded: false,
+            limits,
         }
     }
 
-    /// The start came to nothing: makes sure that no record says otherwise.
+    /// Handles a failed start: makes sure that no record says that the session runs.
     pub(crate) fn give_up(&mut self) -> io::Result<()> {
-        self.reap_command_for_good();
+        self.reap_command();
         self.release_cgroup();
         self.recorder.record_never_started()?;
         self.clear_unused_worktree();
         Ok(())
     }
 
-    /// The start was called off before anything was recorded: nothing is left of it.
+    /// Handles a start that was cancelled before anything was recorded: removes everything.
     pub(crate) fn call_off(&mut self) -> io::Result<()> {
-        self.reap_command_for_good();
+        self.reap_command();
         self.release_cgroup();
         self.recorder.remove_files()
     }
 
-    /// The command could not be executed: records that.
+    /// Records that the command could not be executed.
     pub(crate) fn record_exec_failure(&mut self, failure: &NotExecuted) -> io::Result<()> {
-        self.reap_command_for_good();
+        self.reap_command();
         self.release_cgroup();
         let missing = failure.step == Step::Execute && failure.errno == libc::ENOENT;
         let exit = Exit { reason: ExitReason::ExecFailed, ..Exit::exited(if missing { 127 } else { 126 }) };
         self.recorder.record_end(&exit, None, Timestamp::now().into())?;
-        self.recorder.notify(self.plan.notify.as_ref(), &exit);
+        self.recorder.notify(self.plan.notify.as_ref(), &exit, self.limits);
         Ok(())
     }
 
     /// Waits for the command, and records its end.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         self.begin_watching();
-        // Whatever fails while waiting, the command's end is still recorded.
+        // The command's end is recorded even if waiting for other events fails.
         let status = self.wait_for_command().or_else(|_| self.wait_for_command_alone())?;
         self.conclude(&exit_of(status))
     }
 
-    /// Waits for a command that is somebody else's child, and records that it ended: how, only its parent
-    /// could tell.
+    /// Waits for a command that is not our child, and records that it ended. Only its parent could know its
+    /// exit status.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         self.begin_watching();
         self.is_parent = false;
-        if self.outlook.watch_command(self.probe.as_ref(), &self.process) {
+        if self.event_sources.watch_command(self.probe.as_ref(), &self.process) {
             while !self.wait_for_events()?.contains(&Event::CommandGone) {}
         } else if let Liveness::Unknown(why) = pollster::block_on(self.probe.observe(&self.process)) {
-            // What cannot be seen cannot be said to have ended.
+            // A process that cannot be observed must not be reported as ended.
             return Err(io::Error::other(why));
         }
         self.conclude(&Exit { reason: ExitReason::Unknown, code: None, ..Exit::exited(0) })
@@ -131,33 +142,36 @@ impl Life {
         if let Some(owner) = self.plan.owner.clone() {
             self.watch_owner(&owner);
         }
-        if self.trim.is_some() && self.watch_log().is_err() {
-            // No watches are left on this machine: the log grows as it would without us.
+        if sexton_mutant::is("drop_log_bound") {
             self.trim = None;
         }
+        self.watch_log();
     }
 
-    fn watch_log(&mut self) -> io::Result<()> {
-        self.outlook.watch_log(self.plan.log_path.as_path())?;
-        let log = &self.log;
-        self.trim.as_mut().map_or(Ok(()), |trim| trim.catch_up(log, Instant::now()))
+    /// Requests a notification when the log grows. If the kernel refuses, the log is polled.
+    fn watch_log(&mut self) {
+        let (Some(trim), now) = (&mut self.trim, Instant::now()) else { return };
+        let watched = self.event_sources.watch_log(self.plan.log_path.as_path());
+        if watched.and_then(|()| trim.catch_up(&self.log, now)).is_err() {
+            trim.plan_unwatched(now);
+        }
     }
 
     fn conclude(&mut self, exit: &Exit) -> io::Result<()> {
         let finished_at = Timestamp::now().into();
-        self.end_leftovers();
+        self.stop_leftovers();
         self.release_cgroup();
         self.recorder.record_end(exit, self.ending, finished_at)?;
-        self.recorder.notify(self.plan.notify.as_ref(), exit);
-        // One that ended well loses a worktree in which nothing is worth keeping. Others keep it for their
-        // user, or leave it to recovery.
+        self.recorder.notify(self.plan.notify.as_ref(), exit, self.limits);
+        // After a success, a worktree without work is removed. Otherwise it is kept for the user, or for
+        // recovery.
         if self.plan.worktree && self.ending.is_none() && exit.code == Some(0) {
             self.recorder.become_cleaner(Removal::IfClean);
         }
         Ok(())
     }
 
-    /// A session that never ran loses its worktree: what is in it was there before, and is rescued.
+    /// Removes the worktree of a session that never ran: its content existed before, and is rescued.
     pub(crate) fn clear_unused_worktree(&self) {
         if self.plan.worktree {
             self.recorder.become_cleaner(Removal::Whole);
@@ -173,22 +187,22 @@ impl Life {
         }
     }
 
-    /// Waits until something happens, and does what that calls for.
+    /// Waits for events and handles them.
     fn wait_for_events(&mut self) -> io::Result<Vec<Event>> {
-        let events = self.outlook.wait(self.next_moment())?;
+        let events = self.event_sources.wait(self.next_deadline())?;
         for event in &events {
             match event {
                 Event::ChildEnded | Event::CommandGone => {}
                 Event::ReadAgain => self.read_again(),
-                Event::OwnerGone => self.begin_orphanhood(),
+                Event::OwnerGone => self.start_owner_grace(),
                 Event::LogGrew => self.trim.iter_mut().for_each(|trim| trim.plan(Instant::now())),
             }
         }
-        self.do_what_is_due();
+        self.handle_deadlines();
         Ok(events)
     }
 
-    /// Waits for the command and for nothing else.
+    /// Waits only for the command.
     fn wait_for_command_alone(&self) -> io::Result<WaitStatus> {
         loop {
             match wait(WaitOptions::empty()) {
@@ -199,12 +213,12 @@ impl Life {
         }
     }
 
-    fn next_moment(&self) -> Option<Instant> {
+    fn next_deadline(&self) -> Option<Instant> {
         let trim = self.trim.as_ref().and_then(Trim::due);
         [self.deadline, self.orphaned_until, trim].into_iter().flatten().min()
     }
 
-    fn do_what_is_due(&mut self) {
+    fn handle_deadlines(&mut self) {
         let now = Instant::now();
         if self.trim.as_ref().is_some_and(|trim| trim.is_due(now)) {
             self.trim_log();
@@ -219,45 +233,54 @@ impl Life {
         }
     }
 
+    /// Frees what exceeds the log's limit. If that fails, for example on a file system without holes, writes
+    /// a note to the session's directory for `show` and `doctor`, and tries again later.
     fn trim_log(&mut self) {
-        let trimmed = self.trim.as_mut().map_or(Ok(()), |trim| trim.apply(&self.log));
-        let watched = self.watch_log();
-        if trimmed.is_err() || watched.is_err() {
-            // A file system without holes, or a log that was removed: it grows as it would without us.
-            self.trim = None;
+        let Some(trim) = &mut self.trim else { return };
+        let files = SessionDir::of(&self.plan.state_dir, &self.plan.session);
+        match trim.apply(&self.log) {
+            Ok(()) if self.is_unbounded => {
+                files.forget_unbounded();
+                self.is_unbounded = false;
+            }
+            Ok(()) => {}
+            // If the note cannot be written, the next attempt writes it.
+            Err(error) => self.is_unbounded |= files.note_unbounded(&error.to_string()).is_ok(),
         }
+        self.watch_log();
     }
 
     fn watch_owner(&mut self, owner: &ProcessIdentity) {
         self.orphaned_until = None;
-        match self.outlook.watch_owner(self.probe.as_ref(), owner) {
+        match self.event_sources.watch_owner(self.probe.as_ref(), owner) {
             OwnerWatch::Watched | OwnerWatch::Unknowable => {}
-            OwnerWatch::Gone => self.begin_orphanhood(),
+            OwnerWatch::Gone => self.start_owner_grace(),
         }
     }
 
-    fn begin_orphanhood(&mut self) {
-        self.outlook.forget_owner();
+    fn start_owner_grace(&mut self) {
+        self.event_sources.forget_owner();
         if self.plan.on_owner_death == OnOwnerDeath::End {
             self.orphaned_until = Some(Instant::now() + self.plan.owner_grace);
         }
     }
 
-    /// Takes the place of a supervisor that is gone. Says whether the session still needed one.
+    /// Replaces a supervisor that is gone. Returns whether the session still needed one.
     pub(crate) fn take_over(&self, from: Option<&ProcessIdentity>) -> io::Result<bool> {
         self.recorder.replace_supervisor(from, &self.supervisor)
     }
 
-    /// Somebody says that the record changed: it may have another owner now.
+    /// Handles a notification that the record changed: it may have another owner now.
     fn read_again(&mut self) {
-        if let Some(session) = self.load_patiently() {
+        if let Some(session) = self.load_with_retries() {
             self.follow_record(&session);
         }
     }
 
-    /// The record. A store that cannot be read for a moment must not cost a session that was adopted its life.
-    fn load_patiently(&self) -> Option<Session> {
-        for _ in 1..RECORD_LOOKS {
+    /// Reads the record, with retries: a store that is briefly unreadable must not cause an adopted session
+    /// to be stopped.
+    fn load_with_retries(&self) -> Option<Session> {
+        for _ in 1..RECORD_ATTEMPTS {
             if let Ok(found) = self.recorder.load() {
                 return found;
             }
@@ -268,7 +291,7 @@ impl Life {
 
     fn end_unless_adopted(&mut self) {
         let before = self.plan.owner.clone();
-        if let Some(session) = self.load_patiently() {
+        if let Some(session) = self.load_with_retries() {
             self.follow_record(&session);
         }
         let adopted = self.plan.owner != before || self.plan.on_owner_death == OnOwnerDeath::Keep;
@@ -287,62 +310,71 @@ impl Life {
         self.orphaned_until = None;
         match &session.owner {
             Some(owner) => self.watch_owner(owner),
-            None => self.outlook.forget_owner(),
+            None => self.event_sources.forget_owner(),
         }
     }
 
-    /// Ends the session, unless somebody else has decided to already: then theirs is the reason.
+    /// Stops the session. If an ending is already recorded, its reason is kept.
     fn end(&mut self, reason: EndingReason) {
         let decided = self.recorder.claim_ending(reason);
         self.ending = Some(decided);
-        // Who is left is ended once more when the command is gone.
+        // Remaining processes are stopped again when the command is gone.
         let _ = self.terminate_members();
     }
 
-    /// Ends the members. Gives back who could not be ended; nothing where nobody could look, however often.
-    fn terminate_members(&self) -> Option<Vec<ProcessIdentity>> {
+    /// Stops the members. Returns those that could not be stopped; `None` if the probe failed every time.
+    fn terminate_members(&self) -> Option<Remaining> {
         let group = Group {
             session: self.plan.session.clone(),
             process: Some(self.process.clone()),
             supervisor: Some(self.supervisor.clone()),
             cgroup: self.cgroup.clone(),
+            limit_mark: self.limit_mark,
         };
         let policy = EndPolicy {
             grace: self.plan.stop_grace,
             first_signal: libc::SIGINT,
             kill_wait: KILL_WAIT,
             spare: Vec::new(),
+            others: self.recorder.load_others(),
         };
         for _ in 0..PROBE_RETRIES {
             if let Ok(ended) = pollster::block_on(self.probe.terminate(slice::from_ref(&group), &policy)) {
                 let survivors = ended.into_iter().flat_map(|ended| ended.survivors);
-                return Some(survivors.map(|survivor| survivor.identity).collect());
+                let survivors = survivors.map(|survivor| survivor.identity).collect();
+                return Some(Remaining { survivors, others_known: policy.others.is_complete() });
             }
-            // A probe that could not look has ended nobody: the machine is short of something.
+            // A probe that failed has stopped no process: the machine is short of a resource.
             std::thread::sleep(PROBE_PAUSE);
         }
         None
     }
 
-    /// Ends what the command left behind. Whoever loses its parent in here becomes our child, so having
-    /// no child proves that nobody is left, without looking at a single process.
-    fn end_leftovers(&mut self) {
-        let mut blind_looks = 0;
-        while blind_looks < PROBE_RETRIES && self.has_children_or_cannot_tell() {
+    /// Stops what the command left behind. Orphans of the session become our children, so having no child
+    /// proves that no process is left, without inspecting any.
+    fn stop_leftovers(&mut self) {
+        let mut failed_attempts = 0;
+        while failed_attempts < PROBE_RETRIES && self.has_children_or_cannot_tell() {
             let progress = match self.terminate_members() {
-                // Children that are nobody's members here are supervisors of sessions that were started inside.
-                Some(survivors) if survivors.is_empty() => break,
+                // Children that are not members are supervisors of sessions that were started inside this
+                // one.
+                Some(left) if left.survivors.is_empty() => break,
+                // A session that was started inside may be among them: it is not waited for.
+                Some(left) if !left.others_known => {
+                    std::thread::sleep(PROBE_PAUSE);
+                    false
+                }
                 // The session has not ended before they have, however long that takes.
-                Some(survivors) => self.wait_until_gone(&survivors),
+                Some(left) => self.wait_until_gone(&left.survivors),
                 None => false,
             };
-            blind_looks = if progress { 0 } else { blind_looks + 1 };
+            failed_attempts = if progress { 0 } else { failed_attempts + 1 };
         }
         self.has_children();
     }
 
-    /// Waits for those who can be watched. Says whether any of them, or anybody at all, is gone by that; where nobody
-    /// can tell, a moment has passed, after which it is worth looking again.
+    /// Waits for the survivors that can be watched. Returns whether at least one process is known to be gone;
+    /// otherwise a pause has passed, after which the check is worth repeating.
     fn wait_until_gone(&self, survivors: &[ProcessIdentity]) -> bool {
         let (mut watches, mut all_known) = (Vec::new(), true);
         for survivor in survivors {
@@ -359,12 +391,13 @@ impl Life {
         waited && (all_known || !watches.is_empty())
     }
 
-    /// Elsewhere than on Linux, and for a command that is somebody else's child, having none proves nothing.
+    /// Returns whether a process may be left. Without subreapers, or for a command that is not our child,
+    /// having no child proves nothing.
     fn has_children_or_cannot_tell(&self) -> bool {
         self.has_children() || !self.is_parent || !cfg!(target_os = "linux")
     }
 
-    /// Reaps whoever has ended, and says whether anybody is left.
+    /// Reaps exited children, and returns whether any child is left.
     fn has_children(&self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -375,7 +408,7 @@ impl Life {
         }
     }
 
-    /// Reaps whoever has ended; the command's status, if it was among them.
+    /// Reaps exited children; returns the command's status if it was among them.
     fn reap(&self) -> io::Result<Option<WaitStatus>> {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -387,8 +420,8 @@ impl Life {
         }
     }
 
-    /// Waits for the process at the gate, which is leaving.
-    fn reap_command_for_good(&self) {
+    /// Waits for the process at the gate, which is exiting.
+    fn reap_command(&self) {
         let pid = i32::try_from(self.process.pid).ok().and_then(Pid::from_raw);
         while let Err(Errno::INTR) = waitpid(pid, WaitOptions::empty()) {}
     }
@@ -398,6 +431,14 @@ impl Life {
             self.probe.release(cgroup);
         }
     }
+}
+
+/// Result of an attempt to stop the members.
+struct Remaining {
+    /// Processes that could not be stopped.
+    survivors: Vec<ProcessIdentity>,
+    /// Whether the other sessions were known, so that none of the survivors belongs to them.
+    others_known: bool,
 }
 
 fn is(pid: Pid, number: u32) -> bool {

@@ -1,4 +1,4 @@
-//! What a shim waits for, all of it at once and without waking up in between.
+//! The events that a shim waits for, all at once and without waking up in between.
 
 use std::io;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use sexton_core::{ProcessIdentity, ProcessProbe};
 
-use crate::platform::{GrowthWatch, SignalPipe, wait_for};
+use crate::platform::{DirectoryWatch, SignalPipe, wait_for};
 use crate::wait::{ProcessWatch, Watched, watch_process};
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A child ended: the command, or somebody who was re-parented to us.
+    /// A child exited: the command, or a process that was re-parented to us.
     ChildEnded,
-    /// Somebody asks us to read our record again.
+    /// Another process requests that we read our record again.
     ReadAgain,
     /// The owner is gone.
     OwnerGone,
@@ -25,32 +25,32 @@ pub(crate) enum Event {
 }
 
 /// Everything that is watched.
-pub(crate) struct Outlook {
+pub(crate) struct EventSources {
     signals: SignalPipe,
     owner: Option<ProcessWatch>,
     command: Option<ProcessWatch>,
-    log: Option<GrowthWatch>,
+    log: Option<DirectoryWatch>,
 }
 
-/// What became of the wish to watch an owner.
+/// Result of watching an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerWatch {
     /// It is watched.
     Watched,
-    /// It is gone already.
+    /// It is already gone.
     Gone,
-    /// Nobody can tell which process it is, so its death cannot be seen, nor acted upon.
+    /// Its identity cannot be verified, so its death cannot be detected or acted on.
     Unknowable,
 }
 
-impl Outlook {
-    /// Begins to watch for signals. From here on the process has them blocked.
-    pub(crate) fn open() -> io::Result<Outlook> {
-        let signals = SignalPipe::open(&[libc::SIGCHLD, libc::SIGUSR1])?;
-        Ok(Outlook { signals, owner: None, command: None, log: None })
+impl EventSources {
+    /// Starts to watch for signals. From here on they are blocked in this process.
+    pub(crate) fn open() -> io::Result<EventSources> {
+        let signals = SignalPipe::open(&[libc::SIGCHLD, libc::SIGUSR1, DirectoryWatch::SIGNAL])?;
+        Ok(EventSources { signals, owner: None, command: None, log: None })
     }
 
-    /// Watches `owner` instead of whoever was watched before.
+    /// Watches `owner` instead of the previous one.
     pub(crate) fn watch_owner(&mut self, probe: &dyn ProcessProbe, owner: &ProcessIdentity) -> OwnerWatch {
         self.owner = None;
         match watch_process(probe, owner) {
@@ -63,7 +63,7 @@ impl Outlook {
         }
     }
 
-    /// Watches a command that is not our child. Says whether it is there to be watched.
+    /// Watches a command that is not our child. Returns whether it is alive.
     pub(crate) fn watch_command(&mut self, probe: &dyn ProcessProbe, command: &ProcessIdentity) -> bool {
         if let Watched::Alive(watch) = watch_process(probe, command) {
             self.command = Some(watch);
@@ -71,30 +71,34 @@ impl Outlook {
         self.command.is_some()
     }
 
-    /// Watches nobody any more.
+    /// Stops watching the owner.
     pub(crate) fn forget_owner(&mut self) {
         self.owner = None;
     }
 
-    /// Asks to be told when the log is next written to.
+    /// Requests a notification for the next write to the log. If that fails, the log must be polled.
     pub(crate) fn watch_log(&mut self, path: &Path) -> io::Result<()> {
         if self.log.is_none() {
-            self.log = Some(GrowthWatch::open()?);
+            self.log = Some(DirectoryWatch::beside(path)?);
         }
-        self.log.as_ref().map_or(Ok(()), |log| log.arm(path))
+        self.log.as_ref().map_or(Ok(()), DirectoryWatch::arm)
     }
 
-    /// Waits until something happens or `until` has come.
+    /// Waits until an event happens or `until` is reached.
     pub(crate) fn wait(&self, until: Option<Instant>) -> io::Result<Vec<Event>> {
         let mut fds = vec![self.signals.as_fd()];
         fds.extend(self.owner.as_ref().map(|owner| owner.watch.as_fd()));
         fds.extend(self.command.as_ref().map(|command| command.watch.as_fd()));
-        fds.extend(self.log.as_ref().map(GrowthWatch::as_fd));
+        fds.extend(self.log.as_ref().and_then(DirectoryWatch::as_fd));
         let mut ready = wait_for(&fds, until)?.into_iter();
         let mut events = Vec::new();
         if ready.next() == Some(true) {
             while let Some(signal) = self.signals.take()? {
-                events.push(if signal == libc::SIGUSR1 { Event::ReadAgain } else { Event::ChildEnded });
+                events.push(match signal {
+                    libc::SIGUSR1 => Event::ReadAgain,
+                    DirectoryWatch::SIGNAL => Event::LogGrew,
+                    _ => Event::ChildEnded,
+                });
             }
         }
         if self.owner.is_some() && ready.next() == Some(true) {
@@ -104,6 +108,7 @@ impl Outlook {
             events.push(Event::CommandGone);
         }
         if let Some(log) = &self.log
+            && log.as_fd().is_some()
             && ready.next() == Some(true)
         {
             log.drain();
