@@ -1,8 +1,8 @@
-//! An orchestrator that may be killed at any moment: it recovers what an earlier run left behind, starts an
+//! An orchestrator that can be killed at any moment: it recovers what an earlier run left behind, starts an
 //! agent for each ticket, and waits for them.
 //!
-//! `cargo run -p sexton-embed --example orchestrator -- /tmp/state sh -c 'echo "working on $TICKET"'`
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
+//! `cargo run -p sexton-service --example orchestrator -- /tmp/state sh -c 'echo "working on $TICKET"'`
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example program")]
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use sexton_core::recover::{Policy, Silent};
-use sexton_embed::{House, OwnerWish, Request, is_shim, shim_main};
+use sexton_service::{OwnerWish, Request, Service, is_shim, shim_main};
 
-// The backends that this program wants; a crate that nothing names is not linked.
+// The backends of this program; a crate that is not named is not linked.
 use sexton_proc_linux as _;
 use sexton_store_sqlite as _;
 use sexton_worktree_git as _;
@@ -20,7 +20,7 @@ use sexton_worktree_git as _;
 const TICKETS: [&str; 3] = ["T-1", "T-2", "T-3"];
 
 fn main() -> ExitCode {
-    // Each session is supervised by this same program: before anything else, it may be asked to be that.
+    // This same program supervises each session, so it must check for that role before anything else.
     if is_shim() {
         return shim_main();
     }
@@ -36,24 +36,24 @@ fn main() -> ExitCode {
 }
 
 async fn orchestrate(state_dir: PathBuf, agent: Vec<OsString>) -> Result<(), Box<dyn Error>> {
-    let house = House::at(&state_dir, ("sqlite", "sessions.db"))?;
-    let report = house.recover(&Policy::from_config(&house.config), &Silent).await?;
+    let service = Service::at(&state_dir, ("sqlite", "sessions.db"))?;
+    let report = service.recover(&Policy::from_config(&service.config), &Silent).await?;
     println!("recovered: {} orphaned, {} ended", report.orphans, report.ended);
 
     let mut running = Vec::new();
     for ticket in TICKETS {
         let mut request = Request::new(agent.clone());
-        // However this process ends, its sessions end with it.
+        // The sessions end when this process exits, for whatever reason.
         request.owner = OwnerWish::Me;
         request.labels.ticket = Some(ticket.to_owned());
         request.env.push(("TICKET".into(), ticket.into()));
-        running.push(house.start(request).await.map_err(|failed| failed.error)?);
+        running.push(service.start(request).await.map_err(|failed| failed.error)?);
         println!("{ticket}: started");
     }
 
-    let (store, probe) = (house.open_for_reading()?, house.open_probe()?);
+    let (store, probe) = (service.open_for_reading()?, service.open_probe()?);
     for (ticket, mut one) in TICKETS.into_iter().zip(running) {
-        let (ended, _) = house.wait_for_end(one.session, store.as_ref(), probe.as_ref(), None).await?;
+        let (ended, _) = service.wait_for_end(one.session, store.as_ref(), probe.as_ref(), None).await?;
         one.shim.wait()?;
         println!("{ticket}: {}", ended.status);
     }

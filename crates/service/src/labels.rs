@@ -1,35 +1,35 @@
-//! What a user can say about a session, whoever starts it.
+//! The labels that a user can give a session.
 
 use sexton_core::session::{Agent, LoopState};
 use sexton_core::{Session, Time};
 
-use crate::error::HouseError;
+use crate::error::ServiceError;
 
 /// The labels of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// What it is called; unique among running sessions.
+    /// Session name, unique among running sessions.
     pub name: Option<String>,
     /// The ticket it works on.
     pub ticket: Option<String>,
-    /// Its user's own keys and values.
+    /// The user's own keys and values.
     pub tags: Vec<(String, String)>,
-    /// Which agent it is.
+    /// The kind of agent.
     pub agent: Option<String>,
-    /// The agent's own id of its conversation.
+    /// The agent's conversation id.
     pub agent_session: Option<String>,
-    /// The agent's own id of its thread.
+    /// The agent's thread id.
     pub thread: Option<String>,
     /// The terminal pane it is bound to.
     pub pane: Option<String>,
 }
 
-/// The longest name or ticket: both stand in tables, lock names and branch names.
+/// Maximum length of a name or ticket: both are used in tables, lock names and branch names.
 const MAX_LABEL: usize = 200;
 
 impl Labels {
-    /// Puts the labels on a session.
-    pub fn apply(self, session: &mut Session, now: Time) -> Result<(), HouseError> {
+    /// Sets the labels of a session.
+    pub fn apply(self, session: &mut Session, now: Time) -> Result<(), ServiceError> {
         for (what, text) in [("name", &self.name), ("ticket", &self.ticket)] {
             if let Some(text) = text {
                 require_label(what, text)?;
@@ -50,10 +50,10 @@ impl Labels {
     }
 }
 
-fn require_label(what: &str, text: &str) -> Result<(), HouseError> {
+fn require_label(what: &str, text: &str) -> Result<(), ServiceError> {
     if text.trim().is_empty() || text.len() > MAX_LABEL || text.chars().any(char::is_control) {
         let shown = text.escape_debug();
-        return Err(HouseError::BadRequest(format!(
+        return Err(ServiceError::BadRequest(format!(
             "`{shown}` cannot be a {what}: 1 to {MAX_LABEL} bytes without control characters"
         )));
     }

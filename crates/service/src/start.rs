@@ -1,4 +1,4 @@
-//! Starting a session: what is asked for, made into a record and a plan, and carried out.
+//! Starts a session: turns a request into a record and a plan, and executes it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,76 +7,75 @@ use std::time::Duration;
 
 use sexton_core::session::{LoopState, OnOwnerDeath};
 use sexton_core::store::Durability;
-use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId, Store};
+use sexton_core::{OsText, ProcessIdentity, ProcessProbe, Session, SessionId, Store, release};
 use sexton_supervise::{Plan, SessionDir, Shim, StartError, Started, start};
 
-use crate::error::HouseError;
-use crate::host::this_host;
-use crate::house::House;
+use crate::error::ServiceError;
 use crate::labels::Labels;
+use crate::new_worktree::{Wish, create_worktree};
 use crate::owner::{Enclosing, require_owner};
-use crate::planting::{Wish, plant};
 use crate::recovery::now;
+use crate::service::Service;
 
-/// A session that is wished for.
+/// A request for a session.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What to execute, program first.
+    /// Command line, program first.
     pub command: Vec<OsString>,
-    /// Where; here without one. With a worktree, a directory of the repository to make it from.
+    /// Working directory; the current one by default. With a worktree, a directory of its repository.
     pub cwd: Option<PathBuf>,
-    /// What to add to its environment.
+    /// Additional environment variables.
     pub env: Vec<(OsString, OsString)>,
-    /// What its user says about it.
+    /// The user's labels.
     pub labels: Labels,
-    /// The loop it carries.
+    /// State of the loop it belongs to.
     pub loop_state: Option<LoopState>,
-    /// A git worktree of its own.
+    /// Its own git worktree.
     pub worktree: Option<Wish>,
-    /// Whose death ends it.
+    /// The process whose death ends it.
     pub owner: OwnerWish,
-    /// What happens then.
+    /// What happens when the owner dies.
     pub on_owner_death: OnOwnerDeath,
-    /// What it reads.
+    /// Its standard input.
     pub input: Input,
-    /// Whether standard error is kept in a file of its own.
+    /// Whether standard error gets a separate file.
     pub split_output: bool,
-    /// Where its output goes, instead of the session's own directory. What is there already stays in front.
+    /// Output file, instead of one in the session's directory. Existing content is kept; output is appended.
     pub output_path: Option<PathBuf>,
-    /// How long it may run.
+    /// Maximum run time.
     pub timeout: Option<Duration>,
-    /// The most memory it may use, in bytes.
+    /// Maximum memory, in bytes.
     pub memory_max: Option<u64>,
-    /// The most processes it may have.
+    /// Maximum number of processes.
     pub pids_max: Option<u64>,
-    /// What to run when it has ended, instead of what is configured.
+    /// Command to run after its end, instead of the configured one.
     pub notify: Option<OsString>,
 }
 
-/// Whose death ends a session.
+/// The owner of a session: the process whose death ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerWish {
-    /// Nobody's: it lives on.
-    Nobody,
-    /// This very process's.
+    /// No owner: it keeps running.
+    None,
+    /// This process.
     Me,
-    /// The process's with this pid.
+    /// The process with this pid.
     Process(u32),
-    /// That of the session around this process, where there is one.
+    /// The command of the session that this process runs in, if there is one.
     Enclosing,
 }
 
-/// What a command reads from.
+/// Standard input of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Nothing.
     Nothing,
-    /// What this process reads from.
+    /// The standard input of this process.
     Inherited,
 }
 
 impl Request {
-    /// A session that runs `command` here, with nothing to read and nobody who owns it.
+    /// Creates a request that runs `command` in the current directory, without input and without an owner.
     pub fn new(command: impl IntoIterator<Item = impl Into<OsString>>) -> Request {
         Request {
             command: command.into_iter().map(Into::into).collect(),
@@ -85,7 +84,7 @@ impl Request {
             labels: Labels::default(),
             loop_state: None,
             worktree: None,
-            owner: OwnerWish::Nobody,
+            owner: OwnerWish::None,
             on_owner_death: OnOwnerDeath::End,
             input: Input::Nothing,
             split_output: false,
@@ -98,36 +97,36 @@ impl Request {
     }
 }
 
-/// A session that runs.
+/// A running session.
 pub struct Running {
     /// Its record, as committed.
     pub session: Session,
-    /// Its shim, a child of this process. One that is not waited for lives on.
+    /// Its supervisor, a child of this process. It keeps running if it is not waited for.
     pub shim: Child,
-    /// The session that the cookie of this process names, where it does not run and therefore owns nothing.
+    /// The session named by the cookie of this process, if it does not run and is therefore not the owner.
     pub ignored_cookie: Option<SessionId>,
-    /// The store in which it is recorded, open. Who stays with the session has no use for it.
+    /// The open store that contains the record. A caller that stays with the session can drop it.
     pub store: Box<dyn Store>,
 }
 
-/// A session that does not run.
+/// A session that could not be started.
 #[derive(Debug)]
 pub struct NotStarted {
     /// Its id: a command that could not be executed has a record.
     pub id: SessionId,
-    /// Why.
-    pub error: HouseError,
+    /// The cause.
+    pub error: ServiceError,
 }
 
-impl House {
-    /// Starts a session. Returns once its command really runs.
+impl Service {
+    /// Starts a session. Returns once its command has been executed.
     pub async fn start(&self, request: Request) -> Result<Running, NotStarted> {
         let id = SessionId::random();
         self.start_as(id.clone(), request).await.map_err(|error| NotStarted { id, error })
     }
 
-    async fn start_as(&self, id: SessionId, request: Request) -> Result<Running, HouseError> {
-        // Before anything is looked at: it takes longest, and does nothing until it is told what.
+    async fn start_as(&self, id: SessionId, request: Request) -> Result<Running, ServiceError> {
+        // First, because it takes longest; it does nothing until it receives the plan.
         let stdin = match request.input {
             Input::Nothing => Stdio::null(),
             Input::Inherited => Stdio::inherit(),
@@ -139,29 +138,30 @@ impl House {
         let (session, plan) = self.prepare(request, id, owner, probe.as_ref())?;
         let Started { session, shim, store } = match wish {
             None => start(self.writable_store()?, session, &plan, shim, now).await?,
-            Some(wish) => self.start_planted(wish, session, plan, shim, probe.as_ref()).await?,
+            Some(wish) => self.start_in_worktree(wish, session, plan, shim, probe.as_ref()).await?,
         };
         Ok(Running { session, shim, ignored_cookie, store })
     }
 
-    /// Starts the session in a worktree of its own.
-    async fn start_planted(
+    /// Starts the session in its own worktree.
+    async fn start_in_worktree(
         &self,
         wish: Wish,
         session: Session,
         mut plan: Plan,
         shim: Shim,
         probe: &dyn ProcessProbe,
-    ) -> Result<Started, HouseError> {
+    ) -> Result<Started, ServiceError> {
         let directory = plan.cwd.as_path().to_owned();
-        let (store, session, remains) = plant(wish, session, &directory, probe, self).await?.into_parts();
+        let (store, session, cleanup) =
+            create_worktree(wish, session, &directory, probe, self).await?.into_parts();
         plan.worktree = true;
         plan.cwd = session.cwd.clone().unwrap_or(plan.cwd);
         match start(|| Ok(store), session, &plan, shim, now).await {
             Ok(started) => Ok(started),
             Err(error) => {
                 let store = self.open_for_writing()?;
-                remains.uproot(store.as_ref(), probe).await?;
+                cleanup.undo(store.as_ref(), probe).await?;
                 Err(error.into())
             }
         }
@@ -171,9 +171,9 @@ impl House {
         &self,
         wish: OwnerWish,
         probe: &dyn ProcessProbe,
-    ) -> Result<(Option<ProcessIdentity>, Option<SessionId>), HouseError> {
+    ) -> Result<(Option<ProcessIdentity>, Option<SessionId>), ServiceError> {
         Ok(match wish {
-            OwnerWish::Nobody => (None, None),
+            OwnerWish::None => (None, None),
             OwnerWish::Me => (Some(probe.identify(std::process::id()).await?), None),
             OwnerWish::Process(pid) => (Some(require_owner(probe, pid).await?), None),
             OwnerWish::Enclosing => match self.find_enclosing(probe).await? {
@@ -190,12 +190,12 @@ impl House {
         id: SessionId,
         owner: Option<ProcessIdentity>,
         probe: &dyn ProcessProbe,
-    ) -> Result<(Session, Plan), HouseError> {
+    ) -> Result<(Session, Plan), ServiceError> {
         if request.command.is_empty() {
-            return Err(HouseError::BadRequest("there is no command to run".to_owned()));
+            return Err(ServiceError::BadRequest("no command given".to_owned()));
         }
         let begun_at = now();
-        let mut session = Session::new(id, this_host(), begun_at);
+        let mut session = Session::new(id, self.require_host()?, begun_at);
         session.loop_state = request.loop_state;
         request.labels.apply(&mut session, begun_at)?;
         let cwd = require_directory(request.cwd.as_deref())?;
@@ -204,6 +204,7 @@ impl House {
         session.command = request.command.into_iter().map(OsText::from).collect();
         session.cwd = Some(cwd.clone());
         session.probe = Some(probe.name().to_owned());
+        session.release = Some(release::current().to_owned());
         let config = &self.config;
         let directory = SessionDir::of(self.state_dir(), &session.id);
         let notify = request.notify.or_else(|| config.notify_command.value.0.clone().map(OsString::from));
@@ -236,24 +237,24 @@ impl House {
     }
 }
 
-fn require_directory(asked: Option<&Path>) -> Result<OsText, HouseError> {
-    let failed = |path: &Path, why: String| HouseError::Directory { path: path.to_owned(), why };
+fn require_directory(asked: Option<&Path>) -> Result<OsText, ServiceError> {
+    let failed = |path: &Path, why: String| ServiceError::Directory { path: path.to_owned(), why };
     let Some(asked) = asked else {
         let here = std::env::current_dir().map_err(|error| failed(Path::new("."), error.to_string()))?;
         return Ok(here.into());
     };
     let directory = asked.canonicalize().map_err(|error| failed(asked, error.to_string()))?;
     if !directory.is_dir() {
-        return Err(failed(asked, "it is not a directory".to_owned()));
+        return Err(failed(asked, "not a directory".to_owned()));
     }
     Ok(directory.into())
 }
 
 impl NotStarted {
-    /// The number of the error, where the command itself could not be executed.
+    /// Returns the error number if the command itself could not be executed.
     pub fn exec_errno(&self) -> Option<i32> {
         match &self.error {
-            HouseError::Start(StartError::NotExecuted { errno, .. }) => Some(*errno),
+            ServiceError::Start(StartError::NotExecuted { errno, .. }) => Some(*errno),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! A session's output, part by part.
+//! Reads a session's output in parts.
 
 use std::path::Path;
 
@@ -6,58 +6,58 @@ use serde::Serialize;
 use sexton_core::Session;
 use sexton_supervise::{LogChunk, LogReader};
 
-use crate::error::HouseError;
+use crate::error::ServiceError;
 
-/// A part of the output, as programs read it.
+/// A part of the output, for programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// The text; what is not UTF-8 is replaced.
+    /// The text; invalid UTF-8 is replaced.
     pub output: String,
     /// Where the next part begins.
     pub cursor: u64,
-    /// Whether nothing will ever follow.
+    /// Whether nothing can follow.
     pub eof: bool,
-    /// Whether something before it is no longer there.
+    /// Whether output before it is no longer available.
     pub truncated: bool,
 }
 
-/// A log, and how far it was read.
+/// A log and a read position.
 pub struct Output {
     reader: LogReader,
     cursor: u64,
 }
 
 impl Output {
-    /// The output of `session`, or its standard error where that was kept apart, from `cursor` on.
-    pub fn of(session: &Session, stderr: bool, cursor: u64) -> Result<Output, HouseError> {
+    /// Opens the output of `session`, or its separate standard error, at `cursor`.
+    pub fn of(session: &Session, stderr: bool, cursor: u64) -> Result<Output, ServiceError> {
         Output::open(log_path(session, stderr)?, cursor)
     }
 
-    /// The log at `path`, from `cursor` on.
-    pub fn open(path: &Path, cursor: u64) -> Result<Output, HouseError> {
+    /// Opens the log at `path`, at `cursor`.
+    pub fn open(path: &Path, cursor: u64) -> Result<Output, ServiceError> {
         let reader = LogReader::open(path).map_err(unreadable(path))?;
         Ok(Output { reader, cursor })
     }
 
-    /// Its file.
+    /// Returns the path of its file.
     pub fn path(&self) -> &Path {
         self.reader.path()
     }
 
-    /// How far it was read.
+    /// Returns the read position.
     pub fn cursor(&self) -> u64 {
         self.cursor
     }
 
-    /// Goes to where the last `lines` begin.
-    pub fn seek_to_tail(&mut self, lines: usize) -> Result<(), HouseError> {
+    /// Moves to the beginning of the last `lines` lines.
+    pub fn seek_to_tail(&mut self, lines: usize) -> Result<(), ServiceError> {
         let found = self.reader.tail_cursor(lines);
         self.cursor = found.map_err(unreadable(self.reader.path()))?;
         Ok(())
     }
 
-    /// The next part. A character that the end of the part would split is left for the next one.
-    pub fn read(&mut self) -> Result<LogChunk, HouseError> {
+    /// Reads the next part. A character that the end of the part would split is left for the next one.
+    pub fn read(&mut self) -> Result<LogChunk, ServiceError> {
         let read = self.reader.read_from(self.cursor);
         let mut chunk = read.map_err(unreadable(self.reader.path()))?;
         if let Err(error) = str::from_utf8(&chunk.bytes)
@@ -71,35 +71,36 @@ impl Output {
         Ok(chunk)
     }
 
-    /// The next part as text. `ended` says whether its session has ended, so that nothing can follow.
-    pub fn read_part(&mut self, ended: bool) -> Result<Part, HouseError> {
+    /// Reads the next part as text. `ended` says whether its session has ended, so that nothing can follow.
+    pub fn read_part(&mut self, ended: bool) -> Result<Part, ServiceError> {
         let chunk = self.read()?;
         let eof = ended && self.is_at_end()?;
         let output = String::from_utf8_lossy(&chunk.bytes).into_owned();
         Ok(Part { output, cursor: self.cursor, eof, truncated: chunk.truncated })
     }
 
-    /// Whether there is nothing to read now.
-    pub fn is_at_end(&mut self) -> Result<bool, HouseError> {
+    /// Returns whether there is nothing to read now.
+    pub fn is_at_end(&mut self) -> Result<bool, ServiceError> {
         let next = self.reader.read_from(self.cursor);
         Ok(next.map_err(unreadable(self.reader.path()))?.bytes.is_empty())
     }
 }
 
-fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> HouseError {
-    HouseError::io(format!("cannot read the log {}", path.display()))
+fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> ServiceError {
+    ServiceError::io(format!("cannot read the log {}", path.display()))
 }
 
-fn log_path(session: &Session, stderr: bool) -> Result<&Path, HouseError> {
+fn log_path(session: &Session, stderr: bool) -> Result<&Path, ServiceError> {
     let Some(log) = &session.log else {
         let id = &session.id;
-        return Err(HouseError::NoOutput(format!("session {id} has no log: something else started it")));
+        return Err(ServiceError::NoOutput(format!("session {id} has no log: it was not started by sexton")));
     };
     match (stderr, &log.stderr_path) {
         (false, _) => Ok(log.path.as_path()),
         (true, Some(path)) => Ok(path.as_path()),
-        (true, None) => {
-            Err(HouseError::NoOutput(format!("session {} has both streams in one log", session.id)))
-        }
+        (true, None) => Err(ServiceError::NoOutput(format!(
+            "session {} has standard output and standard error in one log",
+            session.id
+        ))),
     }
 }

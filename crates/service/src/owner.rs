@@ -1,19 +1,19 @@
-//! Whose death ends a new session.
+//! The owner of a new session: the process whose death ends it.
 
 use sexton_core::probe::COOKIE;
 use sexton_core::store::Access;
 use sexton_core::{Liveness, ProbeError, ProcessIdentity, ProcessProbe, SessionId};
 
-use crate::error::HouseError;
-use crate::house::House;
+use crate::error::ServiceError;
+use crate::service::Service;
 
-/// The process with this pid, as an owner. One that is gone owns nothing, and asking for it is a mistake.
-pub async fn require_owner(probe: &dyn ProcessProbe, pid: u32) -> Result<ProcessIdentity, HouseError> {
+/// Returns the identity of the process with this pid, as an owner. A pid without a process is a user error.
+pub async fn require_owner(probe: &dyn ProcessProbe, pid: u32) -> Result<ProcessIdentity, ServiceError> {
     probe.identify(pid).await.map_err(|error| match error {
         ProbeError::Gone { .. } => {
-            HouseError::BadRequest(format!("process {pid} cannot be the owner: it is gone"))
+            ServiceError::BadRequest(format!("process {pid} cannot be the owner: it is gone"))
         }
-        other => HouseError::from(other),
+        other => ServiceError::from(other),
     })
 }
 
@@ -22,14 +22,14 @@ pub async fn require_owner(probe: &dyn ProcessProbe, pid: u32) -> Result<Process
 pub enum Enclosing {
     /// None.
     Nothing,
-    /// One that runs, by its command.
+    /// A running session, by its command.
     Running(ProcessIdentity),
-    /// One that does not run in this store; the cookie was inherited from somewhere.
+    /// A session that does not run in this store; the cookie was inherited.
     NotRunning(SessionId),
 }
 
 impl Enclosing {
-    /// The command of the session, where it runs.
+    /// Returns the command of the session, if it runs.
     pub fn into_owner(self) -> Option<ProcessIdentity> {
         match self {
             Enclosing::Running(process) => Some(process),
@@ -38,10 +38,11 @@ impl Enclosing {
     }
 }
 
-impl House {
-    /// The session that this program was started in. The cookie counts only while that session's command
-    /// is alive in this store: it is inherited by anything, such as a terminal that outlives it.
-    pub async fn find_enclosing(&self, probe: &dyn ProcessProbe) -> Result<Enclosing, HouseError> {
+impl Service {
+    /// Returns the session that this program was started in. The cookie counts only while that session's
+    /// command is alive in this store: any descendant inherits it, such as a terminal that outlives the
+    /// session.
+    pub async fn find_enclosing(&self, probe: &dyn ProcessProbe) -> Result<Enclosing, ServiceError> {
         let Some(id) = std::env::var(COOKIE).ok().and_then(|cookie| cookie.parse::<SessionId>().ok()) else {
             return Ok(Enclosing::Nothing);
         };

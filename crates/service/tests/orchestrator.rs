@@ -1,6 +1,6 @@
-//! The orchestrator of the examples, as a user would run it: it works, and it can be killed.
+//! Runs the example orchestrator as a user would: it works, and it can be killed.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 
 use pollster::block_on;
 use sexton_core::{Query, Status};
-use sexton_embed::House;
+use sexton_service::Service;
 use sexton_store_sqlite as _;
 
-/// The example, which cargo builds with the tests.
+/// Returns the path of the example, which cargo builds with the tests.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().with_file_name("examples").join("orchestrator");
@@ -38,13 +38,13 @@ fn lines_until(child: &mut Child, last: &str) -> Vec<String> {
 }
 
 fn statuses(state_dir: &Path) -> Vec<Status> {
-    let house = House::at(state_dir, ("sqlite", "sessions.db")).unwrap();
-    let store = house.open_for_reading().unwrap();
+    let service = Service::at(state_dir, ("sqlite", "sessions.db")).unwrap();
+    let store = service.open_for_reading().unwrap();
     block_on(store.list(&Query::all())).unwrap().sessions.iter().map(|session| session.status).collect()
 }
 
 #[test]
-fn the_example_starts_an_agent_for_each_ticket_and_waits() {
+fn example_starts_an_agent_for_each_ticket_and_waits() {
     let dir = tempfile::tempdir().unwrap();
     let output =
         orchestrate(&dir.path().join("state"), &["sh", "-c", "test -n \"$TICKET\""]).output().unwrap();
@@ -56,7 +56,7 @@ fn the_example_starts_an_agent_for_each_ticket_and_waits() {
 }
 
 #[test]
-fn i10_a_killed_orchestrator_is_recovered_by_the_next_one() {
+fn i10_next_orchestrator_recovers_a_killed_one() {
     let dir = tempfile::tempdir().unwrap();
     let state_dir = dir.path().join("state");
     let mut first = orchestrate(&state_dir, &["sleep", "600"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -72,10 +72,10 @@ fn i10_a_killed_orchestrator_is_recovered_by_the_next_one() {
 }
 
 #[test]
-fn an_agent_that_cannot_be_executed_is_an_error_that_says_so() {
+fn agent_that_cannot_be_executed_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let output = orchestrate(&dir.path().join("state"), &["/nonexistent/agent"]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && said.contains("No such file"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("No such file"), "{stderr}");
     assert_eq!(statuses(&dir.path().join("state")), [Status::Failed]);
 }
