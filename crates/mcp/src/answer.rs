@@ -1,4 +1,4 @@
-//! What a tool answers: one object, whose `success` says whether the rest is what was asked for.
+//! The result of a tool: one object, whose `success` says whether the call succeeded.
 
 use rmcp::model::{CallToolResult, JsonObject};
 use serde::Serialize;
@@ -6,34 +6,34 @@ use serde_json::Value;
 
 use crate::refusal::Refusal;
 
-/// What a tool answers. A failure may still have something to tell: the output of a command that failed.
+/// The result of a tool. A failure can have fields too, such as the output of a failed command.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    told: JsonObject,
+    fields: JsonObject,
     failed: Option<Refusal>,
 }
 
 impl Answer {
-    /// What was asked for.
-    pub(crate) fn of(told: &impl Serialize) -> Answer {
-        let told = match serde_json::to_value(told) {
-            Ok(Value::Object(told)) => told,
-            // Every answer is a structure of plain fields.
+    /// Creates the result of a successful call.
+    pub(crate) fn of(reply: &impl Serialize) -> Answer {
+        let fields = match serde_json::to_value(reply) {
+            Ok(Value::Object(fields)) => fields,
+            // Every reply is a struct of plain fields.
             _ => JsonObject::new(),
         };
-        Answer { told, failed: None }
+        Answer { fields, failed: None }
     }
 
-    /// What can be told, though it failed.
-    pub(crate) fn failed(told: &impl Serialize, refusal: Refusal) -> Answer {
-        Answer { failed: Some(refusal), ..Answer::of(told) }
+    /// Creates the result of a failed call that has fields.
+    pub(crate) fn failed(reply: &impl Serialize, refusal: Refusal) -> Answer {
+        Answer { failed: Some(refusal), ..Answer::of(reply) }
     }
 
-    /// The answer as clients read it, structured and as text.
+    /// Converts to the protocol's result, as structured content and as text.
     pub(crate) fn into_result(self) -> CallToolResult {
         let mut object = JsonObject::new();
         object.insert("success".to_owned(), self.failed.is_none().into());
-        object.extend(self.told);
+        object.extend(self.fields);
         match self.failed {
             None => CallToolResult::structured(Value::Object(object)),
             Some(Refusal { error, suggestion }) => {
@@ -47,6 +47,6 @@ impl Answer {
 
 impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Answer {
-        Answer { told: JsonObject::new(), failed: Some(refusal) }
+        Answer { fields: JsonObject::new(), failed: Some(refusal) }
     }
 }

@@ -1,4 +1,4 @@
-//! One call of a tool: who waits for it, and how they hear of its progress.
+//! One tool call: its client, cancellation and progress notifications.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
 use tokio_util::sync::CancellationToken;
 
-/// The longest name of a client that is remembered.
+/// Maximum length of a client's name; the rest is cut off.
 const MAX_CLIENT: usize = 64;
 
-/// One call of a tool.
+/// One tool call.
 pub(crate) struct Call {
     peer: Peer<RoleServer>,
     progress: Option<ProgressToken>,
-    /// Cancelled when nobody waits for the answer any more.
+    /// Cancelled when the client no longer waits for the result.
     pub(crate) cancelled: CancellationToken,
-    /// What the client calls itself.
+    /// Name that the client reports for itself.
     pub(crate) client: Option<String>,
 }
 
@@ -33,13 +33,13 @@ impl Call {
         }
     }
 
-    /// Tells the client that it is still being waited, where it asked to be told.
-    pub(crate) async fn tell_progress(&self, waited: Duration, limit: Duration, what: &str) {
+    /// Sends a progress notification if the client requested it.
+    pub(crate) async fn report_progress(&self, waited: Duration, limit: Duration, what: &str) {
         let Some(token) = &self.progress else { return };
         let progress = ProgressNotificationParam::new(token.clone(), waited.as_secs_f64())
             .with_total(limit.as_secs_f64())
             .with_message(what);
-        // A client that is gone is noticed by whoever reads from it.
+        // A disconnected client is detected by the reader of its connection.
         let _ = self.peer.notify_progress(progress).await;
     }
 }

@@ -1,51 +1,51 @@
-//! A part of a session's output that is not too much for a conversation, and the cursor to go on from.
+//! A limited part of a session's output, and the cursor at which the next part begins.
 
 use sexton_core::Session;
-use sexton_embed::Output;
+use sexton_service::Output;
 
 use crate::refusal::Refusal;
 
-/// How many lines an answer has at most, where nobody asked for more.
+/// Default maximum number of lines in a result.
 pub(crate) const DEFAULT_LINES: usize = 100;
 
-/// How many lines anybody can ask for.
+/// Highest number of lines that a client can request.
 pub(crate) const MAX_LINES: usize = 2000;
 
-/// How many bytes of output an answer has at most, however few lines they are.
+/// Maximum number of bytes of output in a result, regardless of the number of lines.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Which of a session's streams.
+/// An output stream of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
-    /// Standard output; both where they were not kept apart.
+    /// Standard output, or both streams if they were not recorded separately.
     Stdout,
     /// Standard error.
     Stderr,
 }
 
-/// A part of an output.
+/// A part of a session's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Excerpt {
-    /// The text; what is not UTF-8 is replaced.
+    /// The text. Invalid UTF-8 is replaced.
     pub(crate) text: String,
     /// Where the next part begins.
     pub(crate) cursor: u64,
-    /// Whether more is there already.
+    /// Whether more output is already available.
     pub(crate) truncated: bool,
-    /// Whether something before it is no longer there.
+    /// Whether output before this part was lost.
     pub(crate) missing: bool,
-    /// Whether nothing will ever follow.
+    /// Whether the output is complete.
     pub(crate) eof: bool,
 }
 
-/// What stands in the output of `session` from `cursor` on, at most so many lines of it.
+/// Reads at most `lines` lines of the output of `session`, starting at `cursor`.
 pub(crate) fn load_excerpt(
     session: &Session,
     stream: Stream,
     cursor: u64,
     lines: usize,
 ) -> Result<Excerpt, Refusal> {
-    // Asked before the output is read: what is written after an end was recorded does not exist.
+    // Checked before the output is read: nothing is written after the end is recorded.
     let ended = !session.status.is_active();
     let mut output = Output::of(session, stream == Stream::Stderr, cursor)?;
     let chunk = output.read()?;
@@ -57,13 +57,13 @@ pub(crate) fn load_excerpt(
     Ok(Excerpt { text, cursor, truncated, missing, eof: ended && !truncated })
 }
 
-/// How many of these bytes are at most so many lines and not too many bytes. Never ends within a character.
+/// Returns how many of `bytes` fit into `lines` lines and [`MAX_BYTES`], without splitting a character.
 fn cut(bytes: &[u8], lines: usize) -> usize {
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     let by_lines = ends.take(lines).nth(lines.saturating_sub(1)).unwrap_or(bytes.len());
     let mut kept = by_lines.min(MAX_BYTES);
     let is_inside = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
-    // A character has at most three bytes after its first; more of that kind are no text anyway.
+    // A character has at most 3 continuation bytes; more are not valid UTF-8.
     for _ in 0..3 {
         if kept > 1 && is_inside(kept) {
             kept -= 1;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_excerpt_ends_after_its_last_line() {
+    fn excerpt_ends_after_its_last_line() {
         assert_eq!(cut(b"a\nb\nc\n", 2), 4);
         assert_eq!(cut(b"a\nb\nc", 2), 4);
         assert_eq!(cut(b"a\nb\n", 2), 4);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_cut_between_characters() {
+    fn overlong_line_is_cut_between_characters() {
         let text = "→".repeat(MAX_BYTES);
         let kept = cut(text.as_bytes(), 1);
         assert!(kept <= MAX_BYTES && kept > MAX_BYTES - 3);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_cut_as_well_and_progress_is_always_made() {
+    fn invalid_utf8_is_cut_and_never_yields_zero_bytes() {
         assert!(cut(&vec![0x80; 2 * MAX_BYTES], 1) > MAX_BYTES - 4);
         assert_eq!(cut(&[0x80], 1), 1);
     }

@@ -1,30 +1,32 @@
-//! Sexton for agents: an MCP server whose sessions are durable.
+//! An MCP server that runs commands as durable sessions.
 //!
-//! The protocol is rmcp's; the work is the house's ([`sexton_embed::House`]). A house blocks, so its work is
-//! done on threads that may ([`Server`]). What a server may do is decided in one place, `rights/`, and every
-//! tool that changes something asks there first.
+//! rmcp implements the protocol, [`sexton_service::Service`] the operations. The service blocks, so [`Server`] calls
+//! it on blocking threads. `rights/` alone decides what a server may do, and every tool that changes something
+//! calls it first.
 //!
-//! Architecture invariant: nothing here prints. Standard output belongs to the protocol, and what the person
-//! who runs a server should hear goes to their [`Herald`].
+//! Architecture invariant: this crate does not print. Standard output carries the protocol; messages for the user who
+//! started the server go to its [`NoticeSink`].
 
 mod answer;
 mod call;
 mod excerpt;
 mod http;
-mod keeper;
 mod refusal;
 mod resources;
 mod rights;
 mod schema;
 mod serve;
 mod server;
+mod started_sessions;
 mod stdio;
 mod tools;
 mod view;
 mod wait;
 mod words;
 
-pub use http::HttpOptions;
+pub use http::{
+    HttpOptions, Listen, SocketError, TokenError, load_or_make_token, load_token, require_private,
+};
 pub use rights::{Grants, PatternError, Rights};
 pub use serve::{ServeError, serve};
-pub use server::{Herald, Notice, Server};
+pub use server::{Notice, NoticeSink, Server};

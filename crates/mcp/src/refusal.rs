@@ -1,68 +1,68 @@
-//! What an agent hears when something was not done: what failed, and what it could do instead.
+//! Why a tool call failed, and what the client can do about it.
 
 use sexton_core::StoreError;
 use sexton_core::session::FindError;
-use sexton_embed::{HouseError, chain};
+use sexton_service::{ServiceError, chain};
 use sexton_supervise::{StartError, StopError};
 
-/// Something that was not done.
+/// A failed tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What failed, on what, and why.
+    /// The operation that failed, its object, and the cause.
     pub error: String,
-    /// What could be done about it.
+    /// What the client can do about it.
     pub suggestion: String,
 }
 
 impl Refusal {
-    /// A refusal with both its parts.
+    /// Creates a refusal.
     pub fn new(error: impl Into<String>, suggestion: impl Into<String>) -> Refusal {
         Refusal { error: error.into(), suggestion: suggestion.into() }
     }
 
-    /// The same refusal, with something else that could be done.
+    /// Adds an alternative to the suggestion.
     #[must_use]
     pub(crate) fn or(mut self, other: &str) -> Refusal {
         self.suggestion = format!("{}, or {other}", self.suggestion);
         self
     }
 
-    /// An argument that makes no sense.
+    /// Creates a refusal because of an invalid argument.
     pub(crate) fn of_argument(error: impl Into<String>) -> Refusal {
-        Refusal::new(error, "look at the tool's input schema and call it again")
+        Refusal::new(error, "check the arguments against the tool's input schema")
     }
 
-    /// A server that is going away.
+    /// Creates a refusal because the server is shutting down.
     pub(crate) fn of_closing() -> Refusal {
         Refusal::new("this server is shutting down", "start another one")
     }
 
-    /// A failure of the server itself.
+    /// Creates a refusal because of an internal error.
     pub(crate) fn internal(error: impl Into<String>) -> Refusal {
-        Refusal::new(error, "try again; if it stays, tell the user to run `sexton doctor`")
+        Refusal::new(error, "try again; if it still fails, ask the user to run `sexton doctor`")
     }
 }
 
-impl From<HouseError> for Refusal {
-    fn from(error: HouseError) -> Refusal {
+impl From<ServiceError> for Refusal {
+    fn from(error: ServiceError) -> Refusal {
         let suggestion = match &error {
-            HouseError::Find(FindError::NoSuchSession(_)) => "`list_sessions` shows every session",
-            HouseError::Find(FindError::Ambiguous { .. }) => "give more of the id",
-            HouseError::Store(error)
-            | HouseError::Find(FindError::Store(error))
-            | HouseError::Start(StartError::Store(error))
-            | HouseError::Stop(StopError::Store(error)) => about_store(error),
-            HouseError::Start(StartError::NotExecuted { .. }) => {
-                "check the program's name and that it can be executed"
+            ServiceError::Find(FindError::NoSuchSession(_)) => "`list_sessions` shows every session",
+            ServiceError::Find(FindError::Ambiguous { .. }) => "use more characters of the id",
+            ServiceError::Store(error)
+            | ServiceError::Find(FindError::Store(error))
+            | ServiceError::Start(StartError::Store(error))
+            | ServiceError::Stop(StopError::Store(error)) => about_store(error),
+            ServiceError::Start(StartError::NotExecuted { .. }) => {
+                "check that the program exists and is executable"
             }
-            HouseError::BadRequest(_) => "look at the tool's input schema and call it again",
-            HouseError::Directory { .. } => "give `cwd` a directory that exists",
-            HouseError::NoOutput(_) => "read the other stream",
-            HouseError::Worktree(_) | HouseError::NoCleaner => {
-                "a worktree needs a git repository; start it without one, or with `cwd` inside of one"
+            ServiceError::BadRequest(_) => "check the arguments against the tool's input schema",
+            ServiceError::Directory { .. } => "set `cwd` to a directory that exists",
+            ServiceError::NoOutput(_) => "read the other stream",
+            ServiceError::Worktree(_) | ServiceError::NoCleaner => {
+                "a worktree needs a git repository: start without one, or set `cwd` to a directory in a repository"
             }
-            HouseError::UnsafeStateDir { cure, .. } => return Refusal::new(chain(&error), cure),
-            _ => "try again; if it stays, tell the user to run `sexton doctor`",
+            ServiceError::UnsafeStateDir { fix, .. } => return Refusal::new(chain(&error), fix),
+            _ => "try again; if it still fails, ask the user to run `sexton doctor`",
         };
         Refusal::new(chain(&error), suggestion)
     }
@@ -70,11 +70,11 @@ impl From<HouseError> for Refusal {
 
 fn about_store(error: &StoreError) -> &'static str {
     match error {
-        StoreError::NameTaken { .. } => "choose another name, or stop the session that has it",
+        StoreError::NameTaken { .. } => "use another name, or stop the session that has it",
         StoreError::LockTimeout { .. } => "try again in a moment",
         StoreError::Damaged { .. } | StoreError::DamagedRecord { .. } => {
-            "tell the user to run `sexton doctor`; reading still works"
+            "ask the user to run `sexton doctor`; reading still works"
         }
-        _ => "try again; if it stays, tell the user to run `sexton doctor`",
+        _ => "try again; if it still fails, ask the user to run `sexton doctor`",
     }
 }

@@ -1,34 +1,34 @@
-//! Sessions as resources: `session://ID` is the record, `session://ID/log` what it has written last.
+//! Sessions as resources: `session://ID` is the record, `session://ID/log` the end of the output.
 
 use rmcp::model::{MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
-use sexton_embed::{House, Output};
+use sexton_service::{Output, Service};
 
 use crate::refusal::Refusal;
 use crate::tools::list_sessions::{Which, load};
 
-/// The scheme of every resource.
+/// URI scheme of all resources.
 const SCHEME: &str = "session://";
 
-/// How many lines of a log are read: its end, which is what a reader wants.
+/// Number of lines read from the end of a log.
 const LOG_TAIL: usize = 500;
 
-/// How long a client may keep what it read: sessions change by themselves.
+/// How long a client may cache a resource. Sessions can change at any time.
 pub(crate) const FRESH_FOR_MS: u64 = 0;
 
-/// How many finished sessions are listed.
+/// Maximum number of finished sessions listed.
 const LISTED: usize = 100;
 
-/// A resource that somebody wants.
+/// A requested resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The record of a session.
+    /// Record of a session.
     Record(String),
-    /// Its output.
+    /// Output of a session.
     Log(String),
 }
 
 impl Wanted {
-    /// What `uri` names, if anything.
+    /// Parses `uri`. Returns `None` if it is not a resource of this server.
     pub(crate) fn parse(uri: &str) -> Option<Wanted> {
         let rest = uri.strip_prefix(SCHEME)?;
         let (name, log) = rest.strip_suffix("/log").map_or((rest, false), |name| (name, true));
@@ -40,9 +40,9 @@ impl Wanted {
     }
 }
 
-/// The resources there are: two of each session that is listed.
-pub(crate) fn list(house: &House) -> Result<Vec<Resource>, Refusal> {
-    let sessions = load(house, Which::All, None, LISTED)?;
+/// Returns the resources of the listed sessions: the record and the output of each.
+pub(crate) fn list(service: &Service) -> Result<Vec<Resource>, Refusal> {
+    let sessions = load(service, Which::All, None, LISTED)?;
     let both = sessions.iter().flat_map(|listed| {
         let session = &listed.session;
         let title = session.name.clone().unwrap_or_else(|| session.id.to_string());
@@ -53,20 +53,20 @@ pub(crate) fn list(house: &House) -> Result<Vec<Resource>, Refusal> {
             .with_mime_type("application/json");
         let log = Resource::new(format!("{uri}/log"), format!("{}/log", session.id))
             .with_title(format!("Output of {title}"))
-            .with_description("The end of its output")
+            .with_description("The end of the session's output")
             .with_mime_type("text/plain");
-        // A session that something else started has no output here.
+        // Sexton has no output of a session that another program started.
         [Some(record), session.log.is_some().then_some(log)].into_iter().flatten()
     });
     Ok(both.collect())
 }
 
-/// How to name a resource.
+/// Returns the URI templates of the resources.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new("session://{id}", "session")
             .with_title("A session")
-            .with_description("The record of a session, by its id or the beginning of it")
+            .with_description("The record of a session, by its id or a prefix of it")
             .with_mime_type("application/json"),
         ResourceTemplate::new("session://{id}/log", "session_log")
             .with_title("The output of a session")
@@ -76,9 +76,9 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Reads a resource.
-pub(crate) fn read(house: &House, uri: &str, wanted: &Wanted) -> Result<ReadResourceResult, Refusal> {
+pub(crate) fn read(service: &Service, uri: &str, wanted: &Wanted) -> Result<ReadResourceResult, Refusal> {
     let (Wanted::Record(name) | Wanted::Log(name)) = wanted;
-    let session = pollster::block_on(house.find_session(name))?;
+    let session = pollster::block_on(service.find_session(name))?;
     let contents = match wanted {
         Wanted::Record(_) => {
             ResourceContents::text(session.to_json(), uri).with_mime_type("application/json")
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_sessions_are_resources() {
+    fn only_session_uris_are_accepted() {
         assert_eq!(Wanted::parse("session://k3v9"), Some(Wanted::Record("k3v9".into())));
         assert_eq!(Wanted::parse("session://k3v9/log"), Some(Wanted::Log("k3v9".into())));
         for uri in

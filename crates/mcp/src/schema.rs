@@ -1,4 +1,4 @@
-//! The schemas of what tools take and tell, as every client understands them.
+//! The input and output schemas of tools, in a form that all clients accept.
 
 use std::sync::Arc;
 
@@ -7,32 +7,35 @@ use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-/// The schema of the arguments `T`.
+/// Returns the input schema of the arguments `T`.
 pub(crate) fn input_schema<T: JsonSchema + 'static>() -> Arc<JsonObject> {
-    // Arguments are structures, whose schemas are those of objects.
+    // Arguments are structs, whose schemas are always objects.
     let schema = schema_for_input::<T>().unwrap_or_default();
     Arc::new(plain(schema.as_ref().clone()))
 }
 
-/// The schema of a tool that tells `T`. Only `success` is always there: a failure tells what it can.
+/// Returns the output schema of a tool that replies with `T`. Only `success` is required, because a failure may have
+/// none of the other fields.
 pub(crate) fn answer_schema<T: JsonSchema + 'static>() -> Arc<JsonObject> {
     let mut schema = schema_for_output::<T>().as_ref().clone();
     let mut properties = JsonObject::new();
-    properties
-        .insert("success".to_owned(), json!({"type": "boolean", "description": "Whether it was done."}));
-    if let Some(Value::Object(told)) = schema.remove("properties") {
-        properties.extend(told);
+    properties.insert(
+        "success".to_owned(),
+        json!({"type": "boolean", "description": "Whether the call succeeded."}),
+    );
+    if let Some(Value::Object(fields)) = schema.remove("properties") {
+        properties.extend(fields);
     }
     let text = |what: &str| json!({"type": "string", "description": what});
-    properties.insert("error".to_owned(), text("What failed, on what, and why; only of a failure."));
-    properties.insert("suggestion".to_owned(), text("What to do about it; only of a failure."));
+    properties.insert("error".to_owned(), text("What failed, on what, and why. Only on failure."));
+    properties.insert("suggestion".to_owned(), text("What to do about it. Only on failure."));
     schema.insert("properties".to_owned(), Value::Object(properties));
     schema.insert("required".to_owned(), json!(["success"]));
     Arc::new(plain(schema))
 }
 
-/// The schema without what only Rust knows: the width of a number is no format of JSON Schema, and where a
-/// line of a comment was broken means nothing.
+/// Removes what is specific to Rust: number formats such as `uint64`, which JSON Schema does not define, and the line
+/// breaks of doc comments.
 fn plain(schema: JsonObject) -> JsonObject {
     let is_width = |key: &str, value: &Value| {
         key == "format" && value.as_str().is_some_and(|format| !format.starts_with("date"))

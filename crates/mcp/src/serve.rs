@@ -1,6 +1,6 @@
-//! From the first message to the last: serving, and ending in good order.
+//! Serves clients and shuts down.
 //!
-//! The runtime lives here and nowhere else in the program.
+//! This is the only module of the program that creates an async runtime.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,54 +9,54 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::http::{HttpOptions, serve_http};
+use crate::http::{HttpOptions, SocketError, serve_http};
 use crate::server::{Notice, Server};
 use crate::stdio::Lines;
 
-/// How many threads block at the same time for the house.
+/// Maximum number of threads that block for the service.
 const BLOCKING_THREADS: usize = 64;
 
-/// Why a server could not serve.
+/// Why the server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The runtime or the signals.
+    /// The runtime or the signal handlers could not be set up.
     #[error("cannot start the server: {0}")]
     Start(io::Error),
-    /// Others could reach it, and anybody could call it.
-    #[error("{0} can be reached from other machines, and no token is configured")]
-    Open(SocketAddr),
-    /// The address.
+    /// The server could not listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The client's first words.
-    #[error("the client did not begin as the protocol asks: {0}")]
+    /// The Unix socket could not be opened.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The client did not initialize the connection correctly.
+    #[error("the client did not initialize as the protocol requires: {0}")]
     Handshake(Box<ServerInitializeError>),
 }
 
-/// Serves on standard input and output, or on HTTP, until the client is gone or a signal arrives. Then every
-/// session that was started here is stopped.
+/// Serves on standard input and output, or on HTTP, until the client disconnects or a signal arrives. Then stops every
+/// session that this server started.
 pub fn serve(server: &Server, http: Option<HttpOptions>) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(ServeError::Start)?;
-    let served = runtime.block_on(serve_until_told(server, http));
-    // A thread may still be reading standard input: nobody waits for that.
+    let served = runtime.block_on(serve_until_signal(server, http));
+    // Does not wait for the thread that may still be reading standard input.
     runtime.shutdown_background();
     served
 }
 
-async fn serve_until_told(server: &Server, http: Option<HttpOptions>) -> Result<(), ServeError> {
+async fn serve_until_signal(server: &Server, http: Option<HttpOptions>) -> Result<(), ServeError> {
     let mut signals = Signals::take().map_err(ServeError::Start)?;
     let reaper = tokio::spawn({
         let server = server.clone();
-        async move { server.keeper().reap_always().await }
+        async move { server.started_sessions().reap_always().await }
     });
     let served = tokio::select! {
         served = async {
@@ -72,32 +72,32 @@ async fn serve_until_told(server: &Server, http: Option<HttpOptions>) -> Result<
     served
 }
 
-/// Ends in good order. A signal on the way kills what is being stopped: clients close standard input first,
-/// and send SIGTERM to a server that takes its time. Another one ends the server where it stands.
+/// Shuts down. A signal during shutdown kills the sessions that are being stopped: clients close standard input first,
+/// and send SIGTERM if the server does not exit soon. A second signal exits at once.
 async fn end(server: &Server, signals: &mut Signals) {
     let mut ending = std::pin::pin!(server.shut_down());
     tokio::select! {
         () = &mut ending => return,
-        () = signals.next() => server.hurry(),
+        () = signals.next() => server.kill_owned(),
     }
     tokio::select! {
         () = &mut ending => {}
         () = signals.next() => {
-            let what = "ended at once; what still runs is ended by its supervisor".to_owned();
-            server.tell(Notice::Warning(what));
+            let what = "exited at once; supervisors stop the sessions that still run".to_owned();
+            server.notify(Notice::Warning(what));
         }
     }
 }
 
 async fn serve_stdio(server: &Server) -> Result<(), ServeError> {
-    let lines = Lines::of_this_process(server.keeper().closing.clone());
+    let lines = Lines::of_this_process(server.started_sessions().closing.clone());
     match server.clone().serve(lines).await {
-        // How it ended does not matter: there is nobody left to serve.
+        // The reason does not matter: the client has disconnected.
         Ok(running) => {
             let _ = running.waiting().await;
             Ok(())
         }
-        // A client that left before it said anything is no mistake of anybody.
+        // A client may disconnect before it sends anything.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(ServeError::Handshake(Box::new(error))),
     }

@@ -1,4 +1,4 @@
-//! One server: a house, what may be done in it, and the sessions that were started from here.
+//! The MCP server: a service, the rights of its clients, and the sessions started by it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,118 +10,134 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
-use sexton_embed::{House, chain};
+use sexton_service::{Service, chain};
+use tokio::sync::Semaphore;
 
 use crate::call::Call;
-use crate::keeper::{Keeper, stop_owned};
 use crate::refusal::Refusal;
 use crate::rights::Rights;
+use crate::started_sessions::{StartedSessions, stop_owned};
 use crate::{resources, tools};
 
-/// Something that the person who runs a server should hear.
+/// A message for the user who started the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It serves HTTP at this address.
+    /// The server listens at this address.
     Listening(String),
-    /// So many sessions were stopped, because the server ends.
+    /// This number of sessions was stopped during shutdown.
     Stopped(usize),
     /// Something went wrong.
     Warning(String),
 }
 
-/// Where notices go.
-pub type Herald = Arc<dyn Fn(Notice) + Send + Sync>;
+/// Receives the notices of a server.
+pub type NoticeSink = Arc<dyn Fn(Notice) + Send + Sync>;
 
-/// A server. Clones are the same one: each connection has its own.
+/// An MCP server. Clones share its state; each connection has a clone.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    house: House,
+    service: Service,
     rights: Rights,
-    keeper: Keeper,
-    herald: Herald,
+    started_sessions: StartedSessions,
+    /// One permit for each call in progress.
+    calls: Semaphore,
+    notice_sink: NoticeSink,
 }
 
-/// What a client reads about the server before it calls anything.
+/// Maximum number of calls in progress. A call whose client has disconnected counts until it is done.
+const MAX_CALLS: usize = 256;
+
+/// The instructions that the server sends to clients.
 const INSTRUCTIONS: &str = "\
-Sexton runs commands as durable sessions: each is recorded before it runs, its output is kept, and when it \
-ends nothing of it is left. `execute_command` runs something short and returns its output. `start_session` runs \
-something long; read what is new with `read_output` (pass back the cursor), wait with `wait_session`, end it \
-with `stop_session`. Sessions that were started here end with this server. Every answer has `success`, and on \
-failure `error` and `suggestion`.";
+Sexton runs commands as durable sessions: each is recorded before it runs, its output is kept, and no process \
+of it remains after it ends. `execute_command` runs a short command and returns its output. `start_session` starts a \
+long one; read new output with `read_output` (pass back the cursor), wait with `wait_session`, stop it with \
+`stop_session`. Sessions started by this server end with it. Every result has `success`, and on failure \
+`error` and `suggestion`.";
 
 impl Server {
-    /// A server on `house` that may do what `rights` say.
-    pub fn new(house: House, rights: Rights, herald: Herald) -> Server {
-        Server { inner: Arc::new(Inner { house, rights, keeper: Keeper::new(), herald }) }
+    /// Creates a server for `service` with `rights`.
+    pub fn new(service: Service, rights: Rights, notice_sink: NoticeSink) -> Server {
+        Server {
+            inner: Arc::new(Inner {
+                service,
+                rights,
+                started_sessions: StartedSessions::new(),
+                calls: Semaphore::new(MAX_CALLS),
+                notice_sink,
+            }),
+        }
     }
 
-    pub(crate) fn house(&self) -> &House {
-        &self.inner.house
+    pub(crate) fn service(&self) -> &Service {
+        &self.inner.service
     }
 
     pub(crate) fn rights(&self) -> &Rights {
         &self.inner.rights
     }
 
-    pub(crate) fn keeper(&self) -> &Keeper {
-        &self.inner.keeper
+    pub(crate) fn started_sessions(&self) -> &StartedSessions {
+        &self.inner.started_sessions
     }
 
-    pub(crate) fn tell(&self, notice: Notice) {
-        (self.inner.herald)(notice);
+    pub(crate) fn notify(&self, notice: Notice) {
+        (self.inner.notice_sink)(notice);
     }
 
-    /// Does work that blocks, on a thread that may.
+    /// Runs `work` on a blocking thread.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Server) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let server = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&server)).await;
-        done.unwrap_or_else(|_| Err(Refusal::internal("the call failed inside the server")))
+        done.unwrap_or_else(|_| Err(Refusal::internal("the call failed with an internal error")))
     }
 
-    /// Ends what was started here: lets nothing begin any more, stops every session that this server owns,
-    /// and waits for all of it. What cannot be stopped now is ended by its supervisor, whose owner dies.
+    /// Rejects new starts, stops every session that this server owns, and waits for their supervisors. A session that
+    /// cannot be stopped now is stopped by its supervisor when this process, its owner, exits.
     pub(crate) async fn shut_down(&self) {
-        if !self.keeper().close().await {
-            self.tell(Notice::Warning(
-                "a session was still being started; its supervisor ends it".to_owned(),
-            ));
+        if !self.started_sessions().close().await {
+            self.notify(Notice::Warning("a session was still starting; its supervisor stops it".to_owned()));
         }
         let stopped = tokio::task::spawn_blocking({
             let server = self.clone();
-            move || stop_owned(server.house(), server.house().config.stop_grace.value)
+            move || stop_owned(server.service(), server.service().config.stop_grace.value)
         });
         match stopped.await {
             Ok(Ok(stopped)) if stopped.is_empty() => {}
             Ok(Ok(stopped)) => {
                 for one in stopped.iter().filter(|one| !one.survivors.is_empty()) {
-                    let what = format!("session {} could not be ended whole", one.session.id);
-                    self.tell(Notice::Warning(what));
+                    let what = format!("some processes of session {} could not be stopped", one.session.id);
+                    self.notify(Notice::Warning(what));
                 }
-                self.tell(Notice::Stopped(stopped.len()));
+                self.notify(Notice::Stopped(stopped.len()));
             }
             Ok(Err(error)) => {
                 let what =
-                    format!("sessions could not be stopped: {}; their supervisors end them", chain(&error));
-                self.tell(Notice::Warning(what));
+                    format!("cannot stop the sessions: {}; their supervisors stop them", chain(&error));
+                self.notify(Notice::Warning(what));
             }
-            Err(_) => self.tell(Notice::Warning("stopping sessions failed inside the server".to_owned())),
+            Err(_) => {
+                self.notify(Notice::Warning(
+                    "stopping the sessions failed with an internal error".to_owned(),
+                ));
+            }
         }
-        // Where that fails they are nobody's zombies for longer than this process lives.
-        let _ = self.keeper().wait_for_supervisors().await;
+        // On failure, zombies remain only until this process exits.
+        let _ = self.started_sessions().wait_for_supervisors().await;
     }
 
-    /// Kills what is being stopped: whoever insists does not want to wait for a grace period.
-    pub(crate) fn hurry(&self) {
+    /// Sends SIGKILL to the sessions that are being stopped, without waiting for the grace period.
+    pub(crate) fn kill_owned(&self) {
         let server = self.clone();
-        // Its outcome is that of the shutdown, which sees everything gone sooner.
-        drop(tokio::task::spawn_blocking(move || stop_owned(server.house(), Duration::ZERO)));
+        // The result is not needed: the shutdown in progress reports the outcome.
+        drop(tokio::task::spawn_blocking(move || stop_owned(server.service(), Duration::ZERO)));
     }
 }
 
@@ -152,11 +168,15 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let call = Call::new(&context);
+        let Ok(_permit) = self.inner.calls.try_acquire() else {
+            let error = format!("the limit of {MAX_CALLS} calls in progress is reached");
+            return Err(ErrorData::internal_error(error, None));
+        };
         match tools::call(self, &request.name, arguments, &call).await {
             Some(answer) => Ok(answer.into_result().into()),
             None => {
                 let name: String = request.name.chars().take(80).collect();
-                Err(ErrorData::invalid_params(format!("there is no tool `{}`", name.escape_debug()), None))
+                Err(ErrorData::invalid_params(format!("unknown tool `{}`", name.escape_debug()), None))
             }
         }
     }
@@ -166,7 +186,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let listed = self.blocking(|server| resources::list(server.house())).await;
+        let listed = self.blocking(|server| resources::list(server.service())).await;
         let listed = ListResourcesResult::with_all_items(listed.map_err(protocol_error)?);
         Ok(listed.with_ttl_ms(resources::FRESH_FOR_MS))
     }
@@ -186,14 +206,18 @@ impl ServerHandler for Server {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let Some(wanted) = resources::Wanted::parse(&request.uri) else {
             let uri: String = request.uri.chars().take(200).collect();
-            return Err(ErrorData::resource_not_found(format!("no resource `{}`", uri.escape_debug()), None));
+            return Err(ErrorData::resource_not_found(
+                format!("resource not found: `{}`", uri.escape_debug()),
+                None,
+            ));
         };
-        let read = self.blocking(move |server| resources::read(server.house(), &request.uri, &wanted)).await;
+        let read =
+            self.blocking(move |server| resources::read(server.service(), &request.uri, &wanted)).await;
         Ok(read.map_err(protocol_error)?.into())
     }
 }
 
-/// A resource that cannot be had: there is no structure to say so in but the protocol's own.
+/// Converts a refusal to a protocol error, because resources have no result with `success` and `error`.
 fn protocol_error(refusal: Refusal) -> ErrorData {
     let data = serde_json::json!({"suggestion": refusal.suggestion});
     ErrorData::resource_not_found(refusal.error, Some(data))

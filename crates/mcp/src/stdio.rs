@@ -1,7 +1,7 @@
-//! The protocol on standard input and output: one message is one line.
+//! The protocol on standard input and output: one message per line.
 //!
-//! What is no message is answered as JSON-RPC asks, and the next line is read: a client that wrote nonsense
-//! once can go on. Nothing is answered before a client has asked for something.
+//! An invalid message gets the JSON-RPC error response and the next line is read, so one bad line does not end the
+//! connection. Messages before the first request are ignored.
 
 use std::io;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// The longest message.
+/// Maximum length of a message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
-/// Messages on two streams.
+/// A transport that exchanges line-delimited messages over two streams.
 pub(crate) struct Lines<R, W> {
     read: BufReader<R>,
-    /// What was read of a line so far. It stays when a read is given up: nothing of it is lost.
+    /// The part of the current line read so far. Kept when a read is cancelled, so that no bytes are lost.
     line: Vec<u8>,
-    /// Whether the rest of a line that was too long is being skipped.
+    /// Whether the rest of an overlong line is being skipped.
     skipping: bool,
     /// Whether a request was read.
-    begun: bool,
+    request_seen: bool,
     write: Arc<Mutex<W>>,
-    /// Cancelled when the client is gone, so that nobody goes on waiting for its sake.
+    /// Cancelled when the client disconnects, so that its pending calls stop waiting.
     gone: CancellationToken,
 }
 
-/// What one line was.
+/// Result of reading one line.
 enum Read {
     Whole,
     TooLong,
@@ -39,7 +39,7 @@ enum Read {
 }
 
 impl Lines<StdioReader, StdioWriter> {
-    /// The protocol on this process's own streams.
+    /// Creates the transport on this process's standard input and output.
     pub(crate) fn of_this_process(gone: CancellationToken) -> Self {
         let (read, write) = stdio_pipes();
         Lines::new(read, write, gone)
@@ -49,10 +49,10 @@ impl Lines<StdioReader, StdioWriter> {
 impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     fn new(read: R, write: W, gone: CancellationToken) -> Self {
         let (line, write) = (Vec::new(), Arc::new(Mutex::new(write)));
-        Lines { read: BufReader::new(read), line, skipping: false, begun: false, write, gone }
+        Lines { read: BufReader::new(read), line, skipping: false, request_seen: false, write, gone }
     }
 
-    /// Reads on until a line is whole. May be given up at any moment and called again.
+    /// Reads until a line is complete. Cancel-safe: it can be dropped and called again.
     async fn read_line(&mut self) -> Read {
         loop {
             let Ok(buffer) = self.read.fill_buf().await else { return Read::Ended };
@@ -104,7 +104,7 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            let complaint = match self.read_line().await {
+            let reply = match self.read_line().await {
                 Read::Ended => {
                     self.gone.cancel();
                     return None;
@@ -117,19 +117,19 @@ where
                     let line = std::mem::take(&mut self.line);
                     match parse(&line) {
                         Ok(message) => {
-                            self.begun |= matches!(message, JsonRpcMessage::Request(_));
-                            if self.begun {
+                            self.request_seen |= matches!(message, JsonRpcMessage::Request(_));
+                            if self.request_seen {
                                 return Some(message);
                             }
                             None
                         }
-                        Err(complaint) => complaint,
+                        Err(reply) => reply,
                     }
                 }
             };
-            if let Some(complaint) = complaint {
-                let (error, id) = *complaint;
-                // A task of its own: reading may be given up at any moment, and half a line must not be sent.
+            if let Some(reply) = reply {
+                let (error, id) = *reply;
+                // Sent from its own task: `receive` can be cancelled, which must not leave a partial line.
                 tokio::spawn(self.send(JsonRpcMessage::error(error, id)));
             }
         }
@@ -140,18 +140,18 @@ where
     }
 }
 
-/// What is wrong with a line, and the request that it was, as far as that can be told.
-type Complaint = Box<(ErrorData, Option<RequestId>)>;
+/// The error to send for an invalid line, and the id of the request if it could be read.
+type ErrorReply = Box<(ErrorData, Option<RequestId>)>;
 
-/// The message on a line; else what to answer, if anything.
-fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Option<Complaint>> {
+/// Parses the message on a line. Fails with the error to send, if any.
+fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Option<ErrorReply>> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Err(None);
     }
     serde_json::from_slice(line).map_err(|_| match serde_json::from_slice::<Value>(line) {
         Err(error) => Some(Box::new((ErrorData::parse_error(format!("not JSON: {error}"), None), None))),
-        // Nobody waits for an answer to a notification.
+        // Notifications get no response.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => None,
         Ok(value) => {
             let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
@@ -164,7 +164,7 @@ fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Option<Complaint>> {
 mod tests {
     use super::*;
 
-    /// What comes of these bytes: how many messages, and what is answered.
+    /// Returns the number of messages read from `bytes`, and the responses.
     fn exchange(bytes: &[u8]) -> (usize, Vec<Value>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
@@ -184,7 +184,7 @@ mod tests {
     const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
     #[test]
-    fn nonsense_is_answered_and_the_next_message_is_read() {
+    fn invalid_line_gets_error_and_next_message_is_read() {
         let (messages, answers) = exchange(format!("not json\n[1]\n{{\"id\":7}}\n\n{PING}\n").as_bytes());
         assert_eq!(messages, 1);
         let codes: Vec<_> = answers.iter().map(|answer| answer["error"]["code"].as_i64().unwrap()).collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_refused_and_skipped_to_its_end() {
+    fn overlong_line_is_rejected_and_skipped() {
         let mut bytes = vec![b'x'; 2 * MAX_MESSAGE + 5];
         bytes.extend(format!("\n{PING}\n").bytes());
         let (messages, answers) = exchange(&bytes);
@@ -202,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_the_first_request_is_no_reason_to_go() {
+    fn messages_before_first_request_are_ignored() {
         let early = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         assert_eq!(exchange(format!("{early}\n{PING}\n{early}\n").as_bytes()).0, 2);
     }
 
     #[test]
-    fn half_a_line_at_the_end_is_nothing() {
+    fn partial_last_line_is_ignored() {
         assert_eq!(exchange(&PING.as_bytes()[..20]).0, 0);
     }
 }

@@ -1,48 +1,48 @@
-//! A session as an agent sees it: the whole record is the resource `session://ID`.
+//! The part of a session's record that tools return. The resource `session://ID` is the whole record.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use sexton_core::session::ExitReason;
 use sexton_core::{Session, Status, Time};
-use sexton_embed::{Listed, Observed};
+use sexton_service::{Listed, Observed};
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct SessionView {
-    /// Its id.
+    /// Session id.
     id: String,
-    /// Its name.
+    /// Session name.
     name: Option<String>,
-    /// The ticket it works on.
+    /// Ticket that the session works on.
     ticket: Option<String>,
-    /// Where it is in its life.
+    /// Recorded status.
     status: Status,
-    /// What its process does now: alive, finishing, gone, reused, unknown; null once it has ended.
+    /// Current state of its process: alive, unsupervised, finishing, gone, reused, unknown; null once it has ended.
     observed: Option<&'static str>,
-    /// What it runs, word by word.
+    /// Program and arguments.
     command: Vec<String>,
-    /// The directory it was started in.
+    /// Directory in which it was started.
     cwd: Option<String>,
-    /// The pid of its command, while it runs.
+    /// Pid of its command while it runs.
     pid: Option<u32>,
-    /// When it was made.
+    /// When it was created.
     created_at: Time,
-    /// When its end was seen.
+    /// When its end was recorded.
     finished_at: Option<Time>,
-    /// The exit code of its command.
+    /// Exit code of its command.
     exit_code: Option<i32>,
-    /// The signal that ended its command.
+    /// Signal that ended its command.
     signal: Option<i32>,
-    /// Which way it ended.
+    /// Why it ended.
     exit_reason: Option<ExitReason>,
     /// Its git worktree.
     worktree: Option<String>,
-    /// The ref that holds the work of a worktree that was removed.
+    /// Ref that holds the work rescued from its removed worktree.
     rescue_ref: Option<String>,
 }
 
 impl SessionView {
-    /// The session, and what was seen of its process.
+    /// Creates the view of `session` with the observed state of its process.
     pub(crate) fn of(session: &Session, observed: Option<&Observed>) -> SessionView {
         let process = session.process.as_ref().filter(|_| session.status.is_active());
         let exit = session.exit.as_ref();

@@ -1,4 +1,4 @@
-//! Waiting for a session to end: no thread waits, and nothing is asked again until something happened.
+//! Waits for a session to end without blocking a thread or polling.
 
 use std::io;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::server::Server;
 
-/// How often a client that waits is told so.
+/// Interval between progress notifications to a waiting client.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// The session once nobody is left who could end it, or as it stands when the time is up; says which. Who
-/// stops waiting leaves the session as it is.
+/// Waits until the session has no live process left to wait for, or until `limit` has passed. Returns the session, and
+/// `true` in the first case. Cancelling the wait does not affect the session.
 pub(crate) async fn wait_for_end(
     server: &Server,
     id: &SessionId,
@@ -29,9 +29,9 @@ pub(crate) async fn wait_for_end(
     let mut ticks = interval_at(begun + PROGRESS_EVERY, PROGRESS_EVERY);
     let what = format!("session {id} is running");
     loop {
-        let looked_for = id.clone();
-        let look = move |server: &Server| Ok(pollster::block_on(server.house().look_for_end(&looked_for))?);
-        let (session, watch) = server.blocking(look).await?;
+        let wanted = id.clone();
+        let probe = move |server: &Server| Ok(pollster::block_on(server.service().look_for_end(&wanted))?);
+        let (session, watch) = server.blocking(probe).await?;
         let Some(watch) = watch else { return Ok((session, true)) };
         let unwatchable = |error| Refusal::internal(format!("cannot wait for session {id}: {error}"));
         let watch = readable_at_end(watch).map_err(unwatchable)?;
@@ -43,16 +43,19 @@ pub(crate) async fn wait_for_end(
                 }
                 () = sleep_until(until) => return Ok((session, false)),
                 () = call.cancelled.cancelled() => {
-                    return Err(Refusal::new("nobody waits any more", "the session goes on; wait for it again"));
+                    return Err(Refusal::new("the wait was cancelled", "the session continues; wait for it again"));
                 }
-                () = server.keeper().closing.cancelled() => return Err(Refusal::of_closing()),
-                _ = ticks.tick() => call.tell_progress(begun.elapsed(), limit, &what).await,
+                () = server.started_sessions().closing.cancelled() => return Err(Refusal::of_closing()),
+                _ = ticks.tick() => call.report_progress(begun.elapsed(), limit, &what).await,
             }
         }
     }
 }
 
-#[expect(deprecated, reason = "its successor is unsafe for what lies about its descriptor; a watch does not")]
+#[expect(
+    deprecated,
+    reason = "the replacement is unsafe; a ProcessWatch always returns the same open descriptor"
+)]
 fn readable_at_end(watch: ProcessWatch) -> io::Result<AsyncFd<ProcessWatch>> {
     AsyncFd::with_interest(watch, Interest::READABLE)
 }

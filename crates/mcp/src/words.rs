@@ -1,33 +1,33 @@
-//! A command line that an agent wrote as one text, taken apart into words.
+//! Splits a command line given as one text into words.
 //!
-//! Quotes and backslashes mean what they mean to a shell. Nothing is expanded, and nothing is executed: text
-//! that only a shell could understand is refused instead of being passed on as words that mean nothing.
+//! Quotes and backslashes work as in a shell. Nothing is expanded or executed: text that only a shell can interpret is
+//! refused, not passed on literally.
 
-/// Why a text cannot be taken apart.
+/// Why a text cannot be split into words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordsError {
-    /// There is nothing in it.
-    #[error("there is no command in it")]
+    /// The text contains no command.
+    #[error("it contains no command")]
     Empty,
     /// A quote is not closed, or nothing follows a backslash.
     #[error("{0} is not closed")]
     Unclosed(&'static str),
-    /// It means something to a shell, and there is none.
-    #[error("`{0}` means something only to a shell, and no shell is used")]
+    /// The text needs a shell.
+    #[error("`{0}` needs a shell, and no shell is used")]
     NeedsShell(char),
 }
 
-/// What a shell acts on outside of quotes.
+/// Characters that a shell interprets outside of quotes.
 const OPERATORS: &str = "|&;<>()$`\n";
 
-/// What a shell acts on inside double quotes.
+/// Characters that a shell interprets inside double quotes.
 const EXPANSIONS: &str = "$`";
 
-/// The words of `text`.
+/// Splits `text` into words.
 pub fn split_words(text: &str) -> Result<Vec<String>, WordsError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
-    // A line's own end is no second command.
+    // A trailing newline does not begin a second command.
     let mut rest = text.trim_matches('\n').chars();
     while let Some(next) = rest.next() {
         match next {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_what_a_shell_would_make_of_them() {
+    fn words_are_split_as_by_a_shell() {
         for (text, words) in [
             ("cargo test --all", vec!["cargo", "test", "--all"]),
             ("  git\tcommit -m 'two words' ", vec!["git", "commit", "-m", "two words"]),
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_shell_could_understand_is_refused() {
+    fn shell_syntax_is_refused() {
         for text in ["a | b", "a; b", "a && b", "a > f", "a $HOME", "a `b`", "a \"$(b)\"", "a\nb", "(a)"] {
             assert!(matches!(split_words(text), Err(WordsError::NeedsShell(_))), "{text}");
         }
     }
 
     #[test]
-    fn what_is_empty_or_unfinished_is_refused() {
+    fn empty_or_unclosed_text_is_refused() {
         for text in ["", "  ", "''", "a 'b", "a \"b", "a \\", "\"a\\"] {
             assert!(split_words(text).is_err(), "{text}");
         }

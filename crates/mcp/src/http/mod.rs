@@ -1,140 +1,154 @@
-//! The protocol on HTTP. Every request passes the guard before anybody looks at what it asks for.
+//! The protocol over HTTP: on TCP with a token, or on a Unix socket. The guard checks every request before it is
+//! processed, and everything that a client can make the server hold has a limit.
 
+mod body;
+mod connection;
+mod conversations;
 mod guard;
+mod limits;
+mod slots;
+mod socket;
+mod token;
+mod wire;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode, header};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use sexton_core::config::Secret;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 
-use guard::{Guard, Refused};
+use connection::{HttpService, Stream, serve_connection};
+use guard::Guard;
+use limits::{ACCEPT_PAUSE, REJECT_TIME, REJECTIONS_AT_ONCE, RETRY_AFTER};
+use slots::{Peer, Slots};
+use socket::{Socket, admitted_process};
 
 use crate::serve::ServeError;
 use crate::server::{Notice, Server};
-use crate::stdio::MAX_MESSAGE;
 
-/// Where the protocol is spoken.
+pub use socket::SocketError;
+pub use token::{TokenError, load_or_make_token, load_token, require_private};
+
+/// Path of the endpoint.
 const PATH: &str = "/mcp";
 
-/// How many connections are served at the same time; more wait.
-const CONNECTIONS: usize = 128;
+/// The address that a server listens on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// TCP, with the token that every request must carry.
+    Tcp(SocketAddr, Secret),
+    /// A Unix socket, for processes of the same user.
+    Unix(PathBuf),
+}
 
-/// How long a client has to say what it wants.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// How long a client's own state is kept while it says nothing: longer than any call takes.
-const IDLE: Duration = Duration::from_secs(2 * 60 * 60);
-
-/// How long to wait after a connection could not be taken, such as where there are too many.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// How HTTP is served.
+/// Options for serving HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
     /// Where to listen.
-    pub address: SocketAddr,
-    /// What every request must bear.
-    pub token: Option<Secret>,
-    /// Names besides `localhost` that the server goes by.
+    pub listen: Listen,
+    /// Host names of the server besides `localhost`.
     pub hosts: Vec<String>,
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
-type Protocol = TowerToHyperService<StreamableHttpService<Server, LocalSessionManager>>;
-
-/// Serves until the server ends.
+/// Serves HTTP until the server shuts down.
 pub(crate) async fn serve_http(server: &Server, options: HttpOptions) -> Result<(), ServeError> {
-    let address = options.address;
-    if !address.ip().is_loopback() && options.token.is_none() {
-        return Err(ServeError::Open(address));
-    }
-    let failed = |source| ServeError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let listening = listener.local_addr().map_err(failed)?;
-    let guard = Arc::new(Guard::new(listening.ip(), options.token.as_ref(), options.hosts));
-    let protocol = protocol(server);
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    server.tell(Notice::Listening(format!("http://{listening}{PATH}")));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let (guard, protocol) = (Arc::clone(&guard), protocol.clone());
-                tokio::spawn(async move {
-                    serve_connection(stream, guard, protocol).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                server.tell(Notice::Warning(format!("cannot take a connection: {error}")));
-                tokio::time::sleep(PAUSE).await;
-            }
+    match options.listen {
+        Listen::Tcp(address, token) => serve_tcp(server, address, &token, options.hosts).await,
+        Listen::Unix(path) => {
+            let socket = Socket::open(&path).await?;
+            serve_unix(server, &socket, options.hosts).await
         }
     }
 }
 
-fn protocol(server: &Server) -> Protocol {
-    let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(IDLE);
-    // The guard has looked at host and origin already, and knows more about them.
-    let config = StreamableHttpServerConfig::default()
-        .disable_allowed_hosts()
-        .with_cancellation_token(server.keeper().closing.clone())
-        .with_max_request_body_bytes(MAX_MESSAGE);
-    let server = server.clone();
-    let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::new(sessions), config);
-    TowerToHyperService::new(service)
-}
-
-async fn serve_connection(stream: TcpStream, guard: Arc<Guard>, protocol: Protocol) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (guard, protocol) = (Arc::clone(&guard), protocol.clone());
-        async move { answer(request, &guard, &protocol).await }
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    // A client that breaks off is no news.
-    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
-}
-
-async fn answer(
-    request: Request<Incoming>,
-    guard: &Guard,
-    protocol: &Protocol,
-) -> Result<Answer, Infallible> {
-    if let Err(refused) = guard.check(request.uri(), request.headers()) {
-        return Ok(refuse(&refused));
+async fn serve_tcp(
+    server: &Server,
+    address: SocketAddr,
+    token: &Secret,
+    hosts: Vec<String>,
+) -> Result<(), ServeError> {
+    let failed = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listening = listener.local_addr().map_err(failed)?;
+    let acceptor = Acceptor::new(server, Guard::of_address(listening.ip(), token, hosts));
+    server.notify(Notice::Listening(format!("http://{listening}{PATH}")));
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => acceptor.accept(stream, Peer::Address(from.ip().to_canonical())),
+            Err(error) => acceptor.pause(&error).await,
+        }
     }
-    if request.uri().path() != PATH {
-        return Ok(plain(StatusCode::NOT_FOUND, "the protocol is spoken at /mcp\n"));
-    }
-    hyper::service::Service::call(protocol, request).await
 }
 
-fn refuse(refused: &Refused) -> Answer {
-    let mut answer = plain(refused.status, refused.why);
-    if refused.status == StatusCode::UNAUTHORIZED {
-        answer.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+async fn serve_unix(server: &Server, socket: &Socket, hosts: Vec<String>) -> Result<(), ServeError> {
+    let acceptor = Acceptor::new(server, Guard::of_socket(hosts));
+    server.notify(Notice::Listening(format!("unix:{}", socket.path().display())));
+    loop {
+        match socket.listener.accept().await {
+            Ok((stream, _)) => {
+                // Another user gets no response, not even proof that this is a server.
+                let Some(process) = admitted_process(&stream) else { continue };
+                acceptor.accept(stream, Peer::Process(process));
+            }
+            Err(error) => acceptor.pause(&error).await,
+        }
     }
-    answer
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
-    *answer.status_mut() = status;
-    answer
+/// Accepts connections and assigns them slots.
+struct Acceptor {
+    server: Server,
+    service: Arc<HttpService>,
+    slots: Slots,
+    rejections: Arc<Semaphore>,
+}
+
+impl Acceptor {
+    fn new(server: &Server, guard: Guard) -> Acceptor {
+        Acceptor {
+            server: server.clone(),
+            service: Arc::new(HttpService::new(server, guard)),
+            slots: Slots::default(),
+            rejections: Arc::new(Semaphore::new(REJECTIONS_AT_ONCE)),
+        }
+    }
+
+    /// Serves a connection, or rejects it if no slot is available.
+    fn accept(&self, stream: impl Stream, peer: Peer) {
+        match self.slots.take(peer) {
+            Some(slot) => {
+                tokio::spawn(serve_connection(stream, Arc::new(slot), Arc::clone(&self.service)));
+            }
+            None => self.reject(stream),
+        }
+    }
+
+    fn reject(&self, mut stream: impl Stream) {
+        let Ok(permit) = Arc::clone(&self.rejections).try_acquire_owned() else { return };
+        tokio::spawn(async move {
+            let answer = format!(
+                "HTTP/1.1 503 Service Unavailable\r\nRetry-After: {RETRY_AFTER}\r\nConnection: close\r\n\
+                 Content-Length: 0\r\n\r\n"
+            );
+            // A client that is still writing would not see the response if the connection were closed at once.
+            let _ = timeout(REJECT_TIME, async {
+                stream.write_all(answer.as_bytes()).await?;
+                stream.shutdown().await?;
+                let mut rest = [0; 4096];
+                while stream.read(&mut rest).await? > 0 {}
+                std::io::Result::Ok(())
+            })
+            .await;
+            drop(permit);
+        });
+    }
+
+    async fn pause(&self, error: &std::io::Error) {
+        self.server.notify(Notice::Warning(format!("cannot accept a connection: {error}")));
+        sleep(ACCEPT_PAUSE).await;
+    }
 }

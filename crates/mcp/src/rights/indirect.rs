@@ -1,26 +1,26 @@
-//! Commands whose words are code, or another command: judged by their program's name they would be anything.
+//! Commands whose arguments are code or another command, so that the program's name does not say what is run.
 //!
-//! This is a list of what agents reach for, not a wall: `make`, a test runner or a script of the repository
-//! runs what it is told to as well. The wall is `mcp.allow`.
+//! The list covers what agents commonly use and is not a security boundary: `make`, a test runner or a script of the
+//! repository can run anything too. The boundary is `mcp.allow`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// How a program is told to run code that stands in its arguments.
+/// How a program takes code in its arguments.
 enum Inline {
-    /// By a letter, alone or among others behind one dash: `-c`, `-xc`.
+    /// A short option, alone or in a cluster: `-c`, `-xc`.
     Letters(&'static str),
-    /// By a letter or by a long option.
+    /// A short option or a long option.
     Options(&'static str, &'static [&'static str]),
-    /// By its first words: `deno eval`.
+    /// A subcommand: `deno eval`.
     Word(&'static str),
-    /// Always, unless a file is given: `awk`.
+    /// Always, unless this option is given: `awk -f`.
     Unless(&'static str),
 }
 
 const SHELL: Inline = Inline::Options("c", &["--command", "--init-command"]);
 
-/// Programs that run code from their arguments, without the digits that versions put behind their names.
+/// Programs that run code from their arguments, without version suffixes.
 const INTERPRETERS: [(&str, Inline); 33] = [
     ("sh", SHELL),
     ("bash", SHELL),
@@ -100,7 +100,7 @@ const LAUNCHERS: [&str; 36] = [
 /// Options of `find` that run a command.
 const FIND_ACTIONS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
 
-/// What makes this command run code or a command that stands in its own words.
+/// Returns a description of how the command runs code or another command from its arguments, if it does.
 pub(super) fn find_indirection(command: &[OsString]) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
@@ -125,8 +125,8 @@ pub(super) fn find_indirection(command: &[OsString]) -> Option<String> {
     inside.then(|| format!("`{name}` runs code from its arguments here"))
 }
 
-/// Whether `word` is one dash and letters, one of these among them. Arguments of a script are looked at like
-/// options: refusing too much can be mended by allowing it by name.
+/// Returns whether `word` is a cluster of short options that contains one of `letters`. Arguments of a script are
+/// checked like options: a command that is refused wrongly can be allowed by name.
 fn has_letter(word: &OsStr, letters: &str) -> bool {
     let word = word.to_string_lossy();
     let Some(cluster) = word.strip_prefix('-').filter(|cluster| !cluster.starts_with('-')) else {

@@ -1,7 +1,7 @@
-//! What a server may do. Without a word of its user it only looks.
+//! What a server may do. By default it only reads.
 //!
-//! A command is judged by its words, as the kernel gets them, never by shell text. The judgement is pure: it
-//! is made of the rights, the words and the directory.
+//! Commands are checked by their arguments as the kernel gets them, never by shell text. The check is a pure function
+//! of the rights, the command and the directory.
 
 mod indirect;
 mod pattern;
@@ -16,14 +16,14 @@ pub use pattern::{Pattern, PatternError};
 
 use crate::refusal::Refusal;
 
-/// What its user gave a server.
+/// What the user allowed when starting the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
-    /// It may start sessions.
+    /// The server may start sessions.
     pub run: bool,
-    /// It may stop them.
+    /// The server may stop sessions.
     pub stop: bool,
-    /// It may recover, not only say what a recovery would do.
+    /// The server may recover, not only report what a recovery would do.
     pub recover: bool,
 }
 
@@ -36,8 +36,8 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// What `grants` and the configuration allow. A pattern that makes no sense is an error: one that was
-    /// silently left out of `deny` would allow.
+    /// Creates the rights from `grants` and the configuration. An invalid pattern is an error: ignoring one in `deny`
+    /// would allow what it denies.
     pub fn new(grants: Grants, config: &Config) -> Result<Rights, PatternError> {
         let parse = |key, texts: &[String]| -> Result<Vec<_>, _> {
             texts.iter().map(|text| Pattern::parse(key, text)).collect()
@@ -49,56 +49,56 @@ impl Rights {
         })
     }
 
-    /// What its user gave.
+    /// Returns what the user allowed.
     pub fn grants(&self) -> Grants {
         self.grants
     }
 
-    /// Refuses unless sessions may be stopped.
+    /// Fails unless sessions may be stopped.
     pub fn require_stop(&self) -> Result<(), Refusal> {
         if self.grants.stop { Ok(()) } else { Err(not_granted("stop sessions", "--allow-stop")) }
     }
 
-    /// Refuses unless a recovery may change something.
+    /// Fails unless a recovery may change something.
     pub fn require_recover(&self) -> Result<(), Refusal> {
         if self.grants.recover {
             return Ok(());
         }
         let refusal = not_granted("recover", "--allow-recover");
-        Err(refusal.or("say `dry_run: true` to learn what a recovery would do"))
+        Err(refusal.or("set `dry_run: true` to see what a recovery would do"))
     }
 
-    /// Refuses unless this command may be run in `directory`.
+    /// Fails unless the command may be run in `directory`.
     pub fn require_run(&self, command: &[OsString], directory: &Path) -> Result<(), Refusal> {
         if !self.grants.run {
             return Err(not_granted("run commands", "--allow-run"));
         }
         if let Some(pattern) = self.deny.iter().find(|pattern| pattern.denies(command)) {
-            let error = format!("this command may not be run: `mcp.deny` has `{pattern}`");
-            return Err(Refusal::new(error, "do it another way, or ask the user"));
+            let error = format!("this command is not allowed: `mcp.deny` has `{pattern}`");
+            return Err(Refusal::new(error, "use another command, or ask the user"));
         }
         let indirection = find_indirection(command);
         if self.allow.is_empty() && indirection.is_none() {
             return Ok(());
         }
-        let fits = |pattern: &&Pattern| pattern.allows(command, directory);
+        let matches = |pattern: &&Pattern| pattern.allows(command, directory);
         let by_name = |pattern: &Pattern| indirection.is_none() || pattern.names_program();
-        if self.allow.iter().filter(fits).any(by_name) {
+        if self.allow.iter().filter(matches).any(by_name) {
             return Ok(());
         }
         Err(match indirection {
             Some(what) => Refusal::new(
-                format!("this command may not be run: {what}, and `mcp.allow` does not allow that by name"),
-                "run the program itself, with its words as a list; or ask the user to allow it by name",
+                format!("this command is not allowed: {what}, and `mcp.allow` does not allow that by name"),
+                "run the program itself, with its arguments as a list, or ask the user to allow it by name",
             ),
             None => Refusal::new(
-                "this command may not be run: `mcp.allow` has no pattern that fits it",
+                "this command is not allowed: no pattern in `mcp.allow` matches it",
                 format!("the user allows: {}", self.allowed()),
             ),
         })
     }
 
-    /// The patterns that allow, for people.
+    /// Returns the patterns of `mcp.allow` as text for messages.
     pub fn allowed(&self) -> String {
         self.allow.iter().map(|pattern| format!("`{pattern}`")).collect::<Vec<_>>().join(", ")
     }

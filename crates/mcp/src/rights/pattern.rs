@@ -1,4 +1,4 @@
-//! A pattern of words, such as `cargo *`, and which commands fit it.
+//! Patterns such as `cargo *`, and which commands match them.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -8,18 +8,17 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::words::split_words;
 
-/// A pattern that makes no sense.
+/// An invalid pattern.
 #[derive(Debug, thiserror::Error)]
-#[error("`{key}` has `{text}`, which is no pattern of words: {why}", text = .text.escape_debug())]
+#[error("`{key}` has `{text}`, which is not a valid pattern: {why}", text = .text.escape_debug())]
 pub struct PatternError {
     key: &'static str,
     text: String,
     why: String,
 }
 
-/// A pattern of words. The first is the program, the others its arguments, one word of the pattern for one
-/// word of the command. `*` stands for any characters of a word; as the whole last word for any number of
-/// words, none included.
+/// A pattern of words: the program, then one word for each argument. `*` matches any characters within a word; as the
+/// whole last word it matches any number of words, including none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
@@ -28,7 +27,7 @@ pub struct Pattern {
     open: bool,
 }
 
-/// What stands for anything.
+/// The word that matches anything.
 const ANYTHING: &str = "*";
 
 impl fmt::Display for Pattern {
@@ -38,7 +37,7 @@ impl fmt::Display for Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern of the setting `key`.
+    /// Parses a pattern of the setting `key`.
     pub(super) fn parse(key: &'static str, text: &str) -> Result<Pattern, PatternError> {
         let mut words = split_words(text).map_err(|error| PatternError {
             key,
@@ -46,7 +45,7 @@ impl Pattern {
             why: error.to_string(),
         })?;
         let program = words.remove(0);
-        // `*` alone is any program with any words.
+        // `*` alone matches any program with any arguments.
         let open = words.last().map_or(program == ANYTHING, |last| last == ANYTHING);
         if open {
             words.pop();
@@ -54,53 +53,54 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), program, arguments: words, open })
     }
 
-    /// Whether it says which program it is about.
+    /// Returns whether the pattern names one program.
     pub(super) fn names_program(&self) -> bool {
         !self.program.contains('*')
     }
 
-    /// Whether it allows this command in this directory. A program without a slash is one that PATH finds,
-    /// and only a pattern without a slash speaks of it. One with a slash is a path from the directory; a
-    /// pattern's is a path from where the server works.
+    /// Returns whether the pattern allows `command` in `directory`. A program without a slash is found in PATH and
+    /// matches only a pattern without a slash. A program with a slash is a path relative to `directory`; a pattern with
+    /// a slash is a path relative to the server's working directory.
     pub(super) fn allows(&self, command: &[OsString], directory: &Path) -> bool {
         let Some((program, arguments)) = command.split_first() else { return false };
-        let program_fits = match (self.program == ANYTHING, has_slash(program), self.program.contains('/')) {
+        let program_matches = match (self.program == ANYTHING, has_slash(program), self.program.contains('/'))
+        {
             (true, _, _) => true,
-            (false, false, false) => fits(&self.program, program),
-            (false, true, true) => match (place(Path::new(program), directory), self.place()) {
-                (Some(program), Some(pattern)) => fits(&pattern, program.as_os_str()),
+            (false, false, false) => matches(&self.program, program),
+            (false, true, true) => match (absolute(Path::new(program), directory), self.absolute()) {
+                (Some(program), Some(pattern)) => matches(&pattern, program.as_os_str()),
                 _ => false,
             },
             (false, _, _) => false,
         };
-        program_fits && self.arguments_fit(arguments)
+        program_matches && self.arguments_match(arguments)
     }
 
-    /// Whether it denies this command: by the program's own name, wherever it lies, unless the pattern has a
-    /// slash and means one place.
+    /// Returns whether the pattern denies `command`. It matches the program's file name in any directory, unless the
+    /// pattern has a slash and so means one path.
     pub(super) fn denies(&self, command: &[OsString]) -> bool {
         let Some((program, arguments)) = command.split_first() else { return false };
         let name = Path::new(program).file_name().unwrap_or(program);
-        let program_fits = fits(&self.program, program) || fits(&self.program, name);
-        program_fits && self.arguments_fit(arguments)
+        let program_matches = matches(&self.program, program) || matches(&self.program, name);
+        program_matches && self.arguments_match(arguments)
     }
 
-    /// Where the program of a pattern with a slash lies.
-    fn place(&self) -> Option<Cow<'_, str>> {
+    /// Returns the absolute path of the program of a pattern with a slash.
+    fn absolute(&self) -> Option<Cow<'_, str>> {
         if self.program.starts_with(['/', '*']) {
             return Some(Cow::Borrowed(&self.program));
         }
         let here = std::env::current_dir().ok()?;
-        place(Path::new(&self.program), &here)?.into_os_string().into_string().ok().map(Cow::Owned)
+        absolute(Path::new(&self.program), &here)?.into_os_string().into_string().ok().map(Cow::Owned)
     }
 
-    fn arguments_fit(&self, arguments: &[OsString]) -> bool {
+    fn arguments_match(&self, arguments: &[OsString]) -> bool {
         let enough = if self.open {
             arguments.len() >= self.arguments.len()
         } else {
             arguments.len() == self.arguments.len()
         };
-        enough && self.arguments.iter().zip(arguments).all(|(pattern, word)| fits(pattern, word))
+        enough && self.arguments.iter().zip(arguments).all(|(pattern, word)| matches(pattern, word))
     }
 }
 
@@ -108,29 +108,29 @@ fn has_slash(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/')
 }
 
-/// The absolute path of a program, without `.` in it. One with `..` in it has none: where that leads is
-/// the file system's secret until the moment it is executed.
-fn place(program: &Path, directory: &Path) -> Option<PathBuf> {
-    let mut place = PathBuf::new();
+/// Returns the absolute path of a program without `.` components. A path with `..` has none: where it leads can change
+/// until the program is executed.
+fn absolute(program: &Path, directory: &Path) -> Option<PathBuf> {
+    let mut path = PathBuf::new();
     for component in directory.join(program).components() {
         match component {
             Component::ParentDir => return None,
             Component::CurDir => {}
-            other => place.push(other),
+            other => path.push(other),
         }
     }
-    Some(place)
+    Some(path)
 }
 
-/// Whether a word fits a word of a pattern.
-fn fits(pattern: &str, word: &OsStr) -> bool {
+/// Returns whether `word` matches `pattern`.
+fn matches(pattern: &str, word: &OsStr) -> bool {
     let word = word.as_bytes();
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern.as_bytes() == word };
     let Some(mut left) = word.strip_prefix(begin.as_bytes()) else { return false };
     let mut parts: Vec<_> = rest.split('*').collect();
     let end = parts.pop().unwrap_or_default();
     for part in parts {
-        // The first place where a part fits leaves most for the others.
+        // The first match leaves the most text for the other parts.
         let Some(at) = find(left, part.as_bytes()) else { return false };
         left = &left[at + part.len()..];
     }

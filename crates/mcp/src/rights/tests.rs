@@ -1,4 +1,4 @@
-//! Which commands may be run.
+//! Tests of which commands are allowed.
 
 use super::*;
 
@@ -18,14 +18,14 @@ fn runs_in(rights: &Rights, command: &[&str], directory: &Path) -> bool {
 }
 
 #[test]
-fn without_its_users_word_a_server_only_looks() {
+fn server_without_grants_only_reads() {
     let none = Rights { grants: Grants::default(), ..rights(&["*", "sh *"], &[]) };
     assert!(!runs(&none, &["true"]));
     assert!(none.require_stop().is_err() && none.require_recover().is_err());
 }
 
 #[test]
-fn with_no_patterns_anything_runs_that_is_what_it_is_called() {
+fn without_patterns_every_direct_command_is_allowed() {
     let any = rights(&[], &[]);
     for command in
         [&["cargo", "test"][..], &["./run.sh", "-c", "x"], &["sh", "script.sh"], &["python3", "-m", "x"]]
@@ -35,7 +35,7 @@ fn with_no_patterns_anything_runs_that_is_what_it_is_called() {
 }
 
 #[test]
-fn code_in_arguments_and_commands_in_commands_are_refused_unless_allowed_by_name() {
+fn code_and_commands_in_arguments_must_be_allowed_by_name() {
     let commands: [&[&str]; 26] = [
         &["sh", "-c", "x"],
         &["/bin/sh", "-c", "x"],
@@ -73,7 +73,7 @@ fn code_in_arguments_and_commands_in_commands_are_refused_unless_allowed_by_name
 }
 
 #[test]
-fn a_pattern_is_words_and_not_a_beginning_of_text() {
+fn pattern_matches_words_not_a_text_prefix() {
     let cargo = rights(&["cargo *", "git log *", "make check", "npm run test:*"], &[]);
     for command in [
         &["cargo"][..],
@@ -102,7 +102,7 @@ fn a_pattern_is_words_and_not_a_beginning_of_text() {
 }
 
 #[test]
-fn deny_wins_and_knows_a_program_wherever_it_lies() {
+fn deny_overrides_allow_in_any_directory() {
     let guarded = rights(&["*", "git *", "rm *"], &["rm *", "git push *", "*curl* *"]);
     for command in [
         &["rm", "-rf", "x"][..],
@@ -119,7 +119,7 @@ fn deny_wins_and_knows_a_program_wherever_it_lies() {
 }
 
 #[test]
-fn a_path_in_a_pattern_means_that_place_and_no_other() {
+fn path_in_pattern_matches_only_that_path() {
     let here = std::env::current_dir().unwrap();
     let placed = rights(&["./run.sh *", "/opt/tools/* *"], &[]);
     assert!(runs_in(&placed, &["./run.sh", "x"], &here));
@@ -132,7 +132,7 @@ fn a_path_in_a_pattern_means_that_place_and_no_other() {
 }
 
 #[test]
-fn a_refusal_says_which_rule_it_was_and_what_would_be_allowed() {
+fn refusal_names_the_rule_and_the_allowed_patterns() {
     let ruled = rights(&["cargo *"], &["cargo publish *"]);
     let refusal = |words: &[&str]| {
         let command: Vec<_> = words.iter().map(OsString::from).collect();
@@ -144,7 +144,7 @@ fn a_refusal_says_which_rule_it_was_and_what_would_be_allowed() {
 }
 
 #[test]
-fn a_pattern_that_makes_no_sense_is_an_error_that_names_it() {
+fn invalid_pattern_error_names_the_setting() {
     for text in ["", "  ", "cargo | sh", "'cargo"] {
         let error = Pattern::parse("mcp.deny", text).unwrap_err().to_string();
         assert!(error.starts_with("`mcp.deny` has"), "{error}");

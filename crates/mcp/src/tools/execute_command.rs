@@ -1,4 +1,4 @@
-//! `execute_command`: run something short, and return what it said.
+//! `execute_command`: runs a short command and returns its output.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sexton_core::session::ExitReason;
 use sexton_core::{Session, Status};
-use sexton_embed::Labels;
+use sexton_service::Labels;
 
 use super::command_line::{CommandLine, Wanted};
 use super::{Effect, Work};
@@ -17,11 +17,11 @@ use crate::refusal::Refusal;
 use crate::server::Server;
 use crate::wait::wait_for_end;
 
-/// How many seconds a command may take, and how many it has where nobody says.
+/// Allowed and default time limits in seconds.
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=300;
 const DEFAULT_SECONDS: u64 = 30;
 
-/// How much longer than its time and grace a session may take to be recorded.
+/// Time to record the end of a session, in addition to its time limit and grace period.
 const MARGIN: Duration = Duration::from_secs(15);
 
 pub(super) struct ExecuteCommand;
@@ -30,43 +30,42 @@ pub(super) struct ExecuteCommand;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// The command: one text, or the program and its arguments as a list. Without `shell` nothing in it is
-    /// expanded.
+    /// Command as one text, or program and arguments as a list. Nothing is expanded unless `shell` is set.
     command: CommandLine,
-    /// A shell to run the text with, such as `bash`; only where the user allows that shell by name.
+    /// Shell that runs the text, such as `bash`. The user must allow that shell by name.
     #[serde(default)]
     shell: Option<String>,
-    /// The directory to run in; where the server runs without one.
+    /// Working directory. Default: that of the server.
     #[serde(default)]
     cwd: Option<String>,
-    /// How many seconds it may take, 1 to 300; 30 without one.
+    /// Time limit in seconds, 1 to 300. Default: 30.
     #[serde(default)]
     #[schemars(range(min = 1, max = 300))]
     timeout: Option<u64>,
 }
 
-/// What the command said and how it ended.
+/// Output and exit status of the command.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Told {
-    /// The session that it ran as; `read_output` reads more of its output.
+pub(super) struct Reply {
+    /// Id of the session that ran the command; `read_output` reads more of its output.
     session: String,
-    /// How the session ended.
+    /// Status of the session.
     status: Status,
-    /// Its exit code; null where a signal ended it.
+    /// Exit code of the command; null if a signal ended it.
     exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended the command.
     signal: Option<i32>,
-    /// The beginning of its standard output.
+    /// Beginning of standard output.
     stdout: String,
-    /// The beginning of its standard error.
+    /// Beginning of standard error.
     stderr: String,
-    /// Whether there is more of either: `read_output` with the cursor goes on.
+    /// Whether either stream has more output: continue with `read_output` and the cursor.
     truncated: bool,
-    /// Where the next part of the standard output begins.
+    /// Cursor of the next part of standard output.
     stdout_cursor: u64,
-    /// Where the next part of the standard error begins.
+    /// Cursor of the next part of standard error.
     stderr_cursor: u64,
-    /// How long it took.
+    /// Duration in seconds.
     seconds: f64,
 }
 
@@ -74,17 +73,17 @@ impl Work for ExecuteCommand {
     const NAME: &'static str = "execute_command";
     const TITLE: &'static str = "Run a command";
     const DESCRIPTION: &'static str = "Run a command and wait for it (1 to 300 seconds). Returns its exit code \
-        and the first 100 lines of stdout and stderr; `success` is false where it did not exit with 0. When \
-        its time is up, every process of it is ended. For anything longer use start_session.";
+        and the first 100 lines of stdout and stderr; `success` is false unless it exited with 0. At the \
+        time limit, all its processes are stopped. For longer commands, use start_session.";
     const EFFECT: Effect = Effect::Runs;
     type Arguments = Arguments;
-    type Told = Told;
+    type Reply = Reply;
 
     async fn work(server: &Server, arguments: Arguments, call: &Call) -> Result<Answer, Refusal> {
         let seconds = arguments.timeout.unwrap_or(DEFAULT_SECONDS);
         if !SECONDS.contains(&seconds) {
-            let error = format!("`timeout` is {seconds}, and must be from 1 to 300 seconds");
-            return Err(Refusal::new(error, "use start_session and wait_session for what takes longer"));
+            let error = format!("`timeout` is {seconds}, but must be 1 to 300 seconds");
+            return Err(Refusal::new(error, "use start_session and wait_session for longer commands"));
         }
         let timeout = Duration::from_secs(seconds);
         let wanted = Wanted {
@@ -97,7 +96,7 @@ impl Work for ExecuteCommand {
         };
         let begun = Instant::now();
         let session = wanted.start(server, call).await?;
-        let limit = timeout + server.house().config.stop_grace.value + MARGIN;
+        let limit = timeout + server.service().config.stop_grace.value + MARGIN;
         let (session, _) = wait_for_end(server, &session.id, limit, call).await?;
         let took = begun.elapsed();
         server.blocking(move |_| answer(&session, seconds, took)).await
@@ -107,16 +106,16 @@ impl Work for ExecuteCommand {
 fn answer(session: &Session, seconds: u64, took: Duration) -> Result<Answer, Refusal> {
     let stdout = load_excerpt(session, Stream::Stdout, 0, DEFAULT_LINES)?;
     let stderr = load_excerpt(session, Stream::Stderr, 0, DEFAULT_LINES)?;
-    let told = tell(session, &stdout, &stderr, took);
+    let reply = reply(session, &stdout, &stderr, took);
     Ok(match failure(session, seconds) {
-        None => Answer::of(&told),
-        Some(refusal) => Answer::failed(&told, refusal),
+        None => Answer::of(&reply),
+        Some(refusal) => Answer::failed(&reply, refusal),
     })
 }
 
-fn tell(session: &Session, stdout: &Excerpt, stderr: &Excerpt, took: Duration) -> Told {
+fn reply(session: &Session, stdout: &Excerpt, stderr: &Excerpt, took: Duration) -> Reply {
     let exit = session.exit.as_ref();
-    Told {
+    Reply {
         session: session.id.to_string(),
         status: session.status,
         exit_code: exit.and_then(|exit| exit.code),
@@ -130,24 +129,24 @@ fn tell(session: &Session, stdout: &Excerpt, stderr: &Excerpt, took: Duration) -
     }
 }
 
-/// What went wrong with the command, if anything did.
+/// Returns why the command failed, or `None` if it exited with 0.
 fn failure(session: &Session, seconds: u64) -> Option<Refusal> {
     let exit = session.exit.as_ref();
     Some(match exit.map(|exit| (exit.reason, exit.code, exit.signal)) {
         Some((ExitReason::Exited, Some(0), _)) => return None,
         Some((ExitReason::Exited, Some(code), _)) => {
-            Refusal::new(format!("the command exited with code {code}"), "its stderr may say why")
+            Refusal::new(format!("the command exited with code {code}"), "read stderr for the cause")
         }
         Some((ExitReason::Timeout, ..)) => Refusal::new(
-            format!("the command was ended after {seconds} s, when its time was up"),
-            "give a longer `timeout`, or use start_session and wait_session",
+            format!("the command exceeded its time limit of {seconds} s and was stopped"),
+            "set a longer `timeout`, or use start_session and wait_session",
         ),
         Some((ExitReason::Stopped, ..)) => {
-            Refusal::new("the command was stopped by somebody else", "ask the user before running it again")
+            Refusal::new("the command was stopped on request", "ask the user before running it again")
         }
         Some((_, _, Some(signal))) => {
-            Refusal::new(format!("signal {signal} ended the command"), "its stderr may say why")
+            Refusal::new(format!("signal {signal} ended the command"), "read stderr for the cause")
         }
-        _ => Refusal::new("nobody saw how the command ended", "`session` shows what is known of it"),
+        _ => Refusal::new("the exit status of the command is unknown", "`session` shows what is recorded"),
     })
 }

@@ -1,14 +1,14 @@
-//! `manage_process`: list, kill and read, by a session or by the pid of its command.
+//! `manage_process`: lists sessions, kills one or reads its output, by session or by the pid of its command.
 //!
-//! A pid is looked up in the records and nowhere else: what is no session is nobody's to signal.
+//! A pid is looked up only in the records, so a process that is not a session is never signalled.
 
 use rustix::process::Signal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sexton_core::{Query, Status};
-use sexton_embed::{House, Observed};
+use sexton_service::{Observed, Service};
 
-use super::list_sessions::{Told as Sessions, Which, load};
+use super::list_sessions::{Reply as Sessions, Which, load};
 use super::read_output::{Which as Stream, read};
 use super::stop_session::{How, stop};
 use super::{Effect, Work};
@@ -19,7 +19,7 @@ use crate::refusal::Refusal;
 use crate::server::Server;
 use crate::view::SessionView;
 
-/// How many finished sessions are listed.
+/// Maximum number of finished sessions listed.
 const LISTED: usize = 100;
 
 pub(super) struct ManageProcess;
@@ -28,18 +28,18 @@ pub(super) struct ManageProcess;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// What to do.
+    /// Action to perform.
     action: Action,
-    /// The session: its id, the beginning of its id, or its name. For `kill` and `read`, this or `pid`.
+    /// Session id, a prefix of it, or session name. `kill` and `read` need this or `pid`.
     #[serde(default)]
     session: Option<String>,
-    /// The pid of the session's command.
+    /// Pid of the session's command.
     #[serde(default)]
     pid: Option<u32>,
-    /// For `kill`: SIGTERM, then SIGKILL after the grace period; or SIGKILL at once.
+    /// For `kill`: SIGTERM first and SIGKILL after the grace period, or SIGKILL at once.
     #[serde(default)]
     signal: KillSignal,
-    /// For `read`: where to begin.
+    /// For `read`: cursor to start at.
     #[serde(default)]
     cursor: u64,
     /// For `read`: which stream.
@@ -50,11 +50,11 @@ pub(super) struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
-    /// List the sessions.
+    /// List sessions.
     List,
-    /// End every process of one.
+    /// Stop all processes of a session.
     Kill,
-    /// Read its output.
+    /// Read the output of a session.
     Read,
 }
 
@@ -67,66 +67,67 @@ enum KillSignal {
     Kill,
 }
 
-/// What the action tells: see list_sessions, stop_session and read_output.
+/// The reply of an action: see list_sessions, stop_session and read_output.
 #[derive(Serialize, JsonSchema)]
-#[allow(dead_code, reason = "it describes what the three actions tell; each tells its own part")]
-pub(super) struct Told {
-    /// Of `list`: the sessions.
+#[allow(dead_code, reason = "it is only the schema; each of the three actions replies with its own type")]
+pub(super) struct Reply {
+    /// `list`: the sessions.
     sessions: Option<Vec<SessionView>>,
-    /// Of `kill`: whether something was ended now.
+    /// `kill`: whether this call stopped the session.
     stopped: Option<bool>,
-    /// Of `kill`: processes that could not be ended.
+    /// `kill`: pids of processes that could not be stopped.
     survivors: Option<Vec<u32>>,
-    /// Of `kill`: the session; of `read`: its id.
+    /// `kill`: the session; `read`: its id.
     session: Option<SessionOrId>,
-    /// Of `read`: the session's status.
+    /// `read`: status of the session.
     status: Option<Status>,
-    /// Of `read`: the text.
+    /// `read`: the text.
     output: Option<String>,
-    /// Of `read`: where the next part begins.
+    /// `read`: cursor of the next part.
     cursor: Option<u64>,
-    /// Of `read`: whether more is there already.
+    /// `read`: whether more output is already available.
     truncated: Option<bool>,
-    /// Of `read`: whether something before this part is no longer there.
+    /// `read`: whether output before this part was lost.
     missing: Option<bool>,
-    /// Of `read`: whether the session has ended and this was the rest.
+    /// `read`: whether the session has ended and the output is complete.
     eof: Option<bool>,
 }
 
-/// A session, or its id alone.
+/// A session, or only its id.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-#[allow(dead_code, reason = "it describes what the three actions tell; each tells its own part")]
+#[allow(dead_code, reason = "it is only the schema; each of the three actions replies with its own type")]
 enum SessionOrId {
     /// The session.
     Session(Box<SessionView>),
-    /// Its id.
+    /// Id of the session.
     Id(String),
 }
 
 impl Work for ManageProcess {
     const NAME: &'static str = "manage_process";
     const TITLE: &'static str = "List, kill or read processes";
-    const DESCRIPTION: &'static str = "List sessions, kill one with every process of it, or read its output, by \
-        session id or by the pid of its command. Only sessions can be killed, never any other process.";
+    const DESCRIPTION: &'static str = "List sessions, kill all processes of one, or read its output, by session id \
+        or by the pid of its command. Only sessions can be killed, not other processes.";
     const EFFECT: Effect = Effect::Ends;
     type Arguments = Arguments;
-    type Told = Told;
+    type Reply = Reply;
 
     async fn work(server: &Server, arguments: Arguments, _: &Call) -> Result<Answer, Refusal> {
         match arguments.action {
             Action::List => {
-                let listed = server.blocking(|server| load(server.house(), Which::All, None, LISTED)).await?;
+                let listed =
+                    server.blocking(|server| load(server.service(), Which::All, None, LISTED)).await?;
                 Ok(Answer::of(&Sessions { sessions: listed.iter().map(SessionView::from).collect() }))
             }
             Action::Kill => {
                 server.rights().require_stop()?;
                 let name = require_named(server, arguments.session, arguments.pid).await?;
                 let how = match arguments.signal {
-                    KillSignal::Term => How::Ask(Signal::TERM),
+                    KillSignal::Term => How::Graceful(Signal::TERM),
                     KillSignal::Kill => How::Kill,
                 };
-                server.blocking(move |server| stop(server.house(), &name, how)).await
+                server.blocking(move |server| stop(server.service(), &name, how)).await
             }
             Action::Read => {
                 let name = require_named(server, arguments.session, arguments.pid).await?;
@@ -136,7 +137,7 @@ impl Work for ManageProcess {
     }
 }
 
-/// The name of the session that is meant.
+/// Returns the session given by name or pid.
 async fn require_named(
     server: &Server,
     session: Option<String>,
@@ -144,19 +145,20 @@ async fn require_named(
 ) -> Result<String, Refusal> {
     match (session, pid) {
         (Some(session), None) => Ok(session),
-        (None, Some(pid)) => server.blocking(move |server| find_by_pid(server.house(), pid)).await,
-        (Some(_), Some(_)) => Err(Refusal::of_argument("`session` and `pid` were both given")),
-        (None, None) => Err(Refusal::new("neither `session` nor `pid` was given", "give one of them")),
+        (None, Some(pid)) => server.blocking(move |server| find_by_pid(server.service(), pid)).await,
+        (Some(_), Some(_)) => Err(Refusal::of_argument("`session` and `pid` are both set")),
+        (None, None) => Err(Refusal::new("neither `session` nor `pid` is set", "set one of them")),
     }
 }
 
-/// The id of the session whose command runs with this pid.
-fn find_by_pid(house: &House, pid: u32) -> Result<String, Refusal> {
-    let listing = pollster::block_on(house.list(&Query::active()))?;
+/// Returns the id of the running session whose command has this pid.
+fn find_by_pid(service: &Service, pid: u32) -> Result<String, Refusal> {
+    let listing = pollster::block_on(service.list(&Query::active()))?;
     let found = listing.sessions.into_iter().find(|listed| {
         let process = listed.session.process.as_ref();
-        // A number that belongs to another process by now names no session.
-        process.is_some_and(|process| process.pid == pid) && listed.observed == Some(Observed::Alive)
+        // A pid that was reused by another process does not match.
+        process.is_some_and(|process| process.pid == pid)
+            && listed.observed.as_ref().is_some_and(Observed::is_running)
     });
     found.map(|listed| listed.session.id.to_string()).ok_or_else(|| {
         let error = format!("no running session has the pid {pid}");

@@ -1,4 +1,4 @@
-//! The tools, one file each: its arguments, what it tells, and what it does, beside each other.
+//! The tools, one file each: arguments, reply and implementation.
 
 mod command_line;
 mod execute_command;
@@ -25,20 +25,20 @@ use crate::server::Server;
 
 /// A tool.
 trait Work {
-    /// What clients call it by.
+    /// Name of the tool in the protocol.
     const NAME: &'static str;
-    /// What people see.
+    /// Title that clients display.
     const TITLE: &'static str;
-    /// What it does, for whoever decides to call it.
+    /// Description for the model that selects a tool.
     const DESCRIPTION: &'static str;
-    /// What it changes.
+    /// What the tool changes.
     const EFFECT: Effect;
-    /// What it is called with. One that does not exist is refused.
+    /// Arguments. Unknown ones are rejected.
     type Arguments: DeserializeOwned + JsonSchema + Send + 'static;
-    /// What it tells.
-    type Told: Serialize + JsonSchema + 'static;
+    /// Fields of the result.
+    type Reply: Serialize + JsonSchema + 'static;
 
-    /// Does it.
+    /// Runs the tool.
     fn work(
         server: &Server,
         arguments: Self::Arguments,
@@ -51,13 +51,13 @@ trait Work {
 enum Effect {
     /// Nothing.
     Reads,
-    /// It runs what it is told to.
+    /// The tool runs a command.
     Runs,
-    /// It ends processes.
+    /// The tool stops processes.
     Ends,
 }
 
-/// Gives every tool to the macro `$each`.
+/// Passes every tool to the macro `$each`.
 macro_rules! with_each_tool {
     ($each:ident) => {
         $each!(
@@ -74,7 +74,7 @@ macro_rules! with_each_tool {
     };
 }
 
-/// Every tool there is, whatever this server may do: a refusal says what would have to be allowed.
+/// Returns all tools, regardless of the server's rights: a refusal names the right that is missing.
 pub(crate) fn list() -> Vec<Tool> {
     macro_rules! describe_all {
         ($($tool:ty),*) => { vec![$(describe::<$tool>()),*] };
@@ -82,7 +82,7 @@ pub(crate) fn list() -> Vec<Tool> {
     with_each_tool!(describe_all)
 }
 
-/// Calls a tool; `None` where there is none of that name.
+/// Calls a tool. Returns `None` if no tool has that name.
 pub(crate) async fn call(server: &Server, name: &str, arguments: JsonObject, call: &Call) -> Option<Answer> {
     macro_rules! call_named {
         ($($tool:ty),*) => {
@@ -104,7 +104,7 @@ fn describe<T: Work>() -> Tool {
         .open_world(T::EFFECT == Effect::Runs);
     Tool::new(T::NAME, T::DESCRIPTION, input_schema::<T::Arguments>())
         .with_title(T::TITLE)
-        .with_raw_output_schema(answer_schema::<T::Told>())
+        .with_raw_output_schema(answer_schema::<T::Reply>())
         .with_annotations(hints)
 }
 
@@ -112,21 +112,21 @@ async fn perform<T: Work>(server: &Server, arguments: JsonObject, call: &Call) -
     let arguments = match serde_json::from_value(Value::Object(arguments)) {
         Ok(arguments) => arguments,
         Err(error) => {
-            let error = format!("`{}` cannot be called like this: {}", T::NAME, shorten(&error.to_string()));
+            let error = format!("invalid arguments for `{}`: {}", T::NAME, shorten(&error.to_string()));
             return Refusal::of_argument(error).into();
         }
     };
     T::work(server, arguments, call).await.unwrap_or_else(Answer::from)
 }
 
-/// The longest complaint about an argument: it may quote what it complains of.
-const MAX_COMPLAINT: usize = 400;
+/// Maximum length of an error about an argument, which may quote the argument.
+const MAX_ERROR: usize = 400;
 
 fn shorten(text: &str) -> String {
-    if text.chars().count() <= MAX_COMPLAINT {
+    if text.chars().count() <= MAX_ERROR {
         return text.to_owned();
     }
-    text.chars().take(MAX_COMPLAINT).chain(['…']).collect()
+    text.chars().take(MAX_ERROR).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_says_what_it_takes_and_what_it_tells() {
+    fn every_tool_has_input_and_output_schemas() {
         let tools = list();
         assert_eq!(tools.len(), 9);
         for tool in tools {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tools_and_their_schemas_stay_what_clients_know() {
+    fn tool_schemas_match_snapshot() {
         insta::assert_json_snapshot!(list());
     }
 }

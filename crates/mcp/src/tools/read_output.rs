@@ -1,4 +1,4 @@
-//! `read_output`: what is new in a session's output.
+//! `read_output`: reads new output of a session.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,29 +13,29 @@ use crate::server::Server;
 
 pub(super) struct ReadOutput;
 
-/// Which output, and from where on.
+/// Which output, and where to start.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// Its id, the beginning of its id (4 characters or more), or its name.
+    /// Session id, a prefix of it (4 characters or more), or session name.
     session: String,
-    /// Where to begin: the cursor of the answer before; the beginning without one.
+    /// Cursor of the previous result. Default: the beginning.
     #[serde(default)]
     cursor: u64,
-    /// Which stream.
+    /// Stream to read.
     #[serde(default)]
     stream: Which,
-    /// How many lines at most, 1 to 2000; 100 without one.
+    /// Maximum number of lines, 1 to 2000. Default: 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 2000))]
     lines: Option<usize>,
 }
 
-/// Which stream.
+/// Stream to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Which {
-    /// Standard output; of a session that something else started, both.
+    /// Standard output; both streams if they were not recorded separately.
     #[default]
     Stdout,
     /// Standard error.
@@ -44,31 +44,31 @@ pub(super) enum Which {
 
 /// A part of the output.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Told {
-    /// The session.
+pub(super) struct Reply {
+    /// Id of the session.
     session: String,
-    /// Its status.
+    /// Status of the session.
     status: Status,
-    /// The text; what is not UTF-8 is replaced.
+    /// The text. Invalid UTF-8 is replaced.
     output: String,
-    /// Where the next part begins: pass it back.
+    /// Cursor of the next part: pass it back.
     cursor: u64,
-    /// Whether more is there already.
+    /// Whether more output is already available.
     truncated: bool,
-    /// Whether something before this part is no longer there.
+    /// Whether output before this part was lost.
     missing: bool,
-    /// Whether the session has ended and this was the rest.
+    /// Whether the session has ended and the output is complete.
     eof: bool,
 }
 
 impl Work for ReadOutput {
     const NAME: &'static str = "read_output";
     const TITLE: &'static str = "Read a session's output";
-    const DESCRIPTION: &'static str = "Read what a session has written from a cursor on, without waiting. Pass \
-        the returned cursor back for what is new since; it stays valid after the session's end and a restart.";
+    const DESCRIPTION: &'static str = "Read a session's output from a cursor on, without waiting. Pass the returned \
+        cursor back to read newer output; it stays valid after the session's end and a restart.";
     const EFFECT: Effect = Effect::Reads;
     type Arguments = Arguments;
-    type Told = Told;
+    type Reply = Reply;
 
     async fn work(server: &Server, arguments: Arguments, _: &Call) -> Result<Answer, Refusal> {
         let Arguments { session, cursor, stream, lines } = arguments;
@@ -77,7 +77,7 @@ impl Work for ReadOutput {
     }
 }
 
-/// Reads a part of the output of the session called `name`.
+/// Reads a part of the output of the session `name`.
 pub(super) async fn read(
     server: &Server,
     name: String,
@@ -86,16 +86,16 @@ pub(super) async fn read(
     lines: usize,
 ) -> Result<Answer, Refusal> {
     if !(1..=MAX_LINES).contains(&lines) {
-        return Err(Refusal::of_argument(format!("`lines` is {lines}, and must be from 1 to {MAX_LINES}")));
+        return Err(Refusal::of_argument(format!("`lines` is {lines}, but must be 1 to {MAX_LINES}")));
     }
     let stream = match stream {
         Which::Stdout => Stream::Stdout,
         Which::Stderr => Stream::Stderr,
     };
     let read = server.blocking(move |server| {
-        let session = pollster::block_on(server.house().find_session(&name))?;
+        let session = pollster::block_on(server.service().find_session(&name))?;
         let part = load_excerpt(&session, stream, cursor, lines)?;
-        Ok(Told {
+        Ok(Reply {
             session: session.id.to_string(),
             status: session.status,
             output: part.text,

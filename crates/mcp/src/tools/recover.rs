@@ -1,4 +1,4 @@
-//! `recover`: put everything in order after a crash, or say what that would do.
+//! `recover`: recovers after a crash, or reports what a recovery would do.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,54 +12,54 @@ use crate::server::Server;
 
 pub(super) struct Recover;
 
-/// Whether something is to be changed.
+/// Whether the recovery changes anything.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// Only say what would be done, which is meant without a word; `false` does it, where the user allows that.
-    #[serde(default = "only_look")]
+    /// Only report what would be done. Default: true. The user must allow `false`.
+    #[serde(default = "dry_run_by_default")]
     dry_run: bool,
 }
 
-fn only_look() -> bool {
+fn dry_run_by_default() -> bool {
     true
 }
 
-/// What was done, or would be.
+/// What was done, or would be done.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Told {
-    /// The report of the recovery.
+pub(super) struct Reply {
+    /// Report of the recovery.
     report: Report,
 }
 
 impl Work for Recover {
     const NAME: &'static str = "recover";
     const TITLE: &'static str = "Recover after a crash";
-    const DESCRIPTION: &'static str = "Put everything in order: end orphaned sessions, rescue the work in their \
-        worktrees, remove those, let old records go. Says only what it would do unless `dry_run` is false.";
+    const DESCRIPTION: &'static str = "Stop orphaned sessions, rescue the work in their worktrees, remove the \
+        worktrees, and delete old records. Only reports what it would do unless `dry_run` is false.";
     const EFFECT: Effect = Effect::Ends;
     type Arguments = Arguments;
-    type Told = Told;
+    type Reply = Reply;
 
     async fn work(server: &Server, arguments: Arguments, _: &Call) -> Result<Answer, Refusal> {
         if !arguments.dry_run {
             server.rights().require_recover()?;
         }
         let recovered = server.blocking(move |server| {
-            let house = server.house();
-            let policy = Policy { dry_run: arguments.dry_run, ..Policy::from_config(&house.config) };
-            Ok(pollster::block_on(house.recover(&policy, &Silent))?)
+            let service = server.service();
+            let policy = Policy { dry_run: arguments.dry_run, ..Policy::from_config(&service.config) };
+            Ok(pollster::block_on(service.recover(&policy, &Silent))?)
         });
         let report: Report = recovered.await?;
         let failed = report.failed;
-        let told = Told { report };
+        let reply = Reply { report };
         Ok(match failed {
-            0 => Answer::of(&told),
+            0 => Answer::of(&reply),
             some => Answer::failed(
-                &told,
+                &reply,
                 Refusal::new(
                     format!("{some} of the sessions could not be cleaned up"),
-                    "each says why in `report.sessions`; the next recovery tries again",
+                    "`report.sessions` has the cause of each; the next recovery tries again",
                 ),
             ),
         })

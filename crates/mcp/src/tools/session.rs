@@ -1,8 +1,8 @@
-//! `session`: one session, as it stands now.
+//! `session`: shows one session.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sexton_embed::{House, Listed, observe, this_host};
+use sexton_service::{Listed, Service, observe};
 
 use super::{Effect, Work};
 use crate::answer::Answer;
@@ -17,13 +17,13 @@ pub(super) struct ShowSession;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// Its id, the beginning of its id (4 characters or more), or its name.
+    /// Session id, a prefix of it (4 characters or more), or session name.
     session: String,
 }
 
 /// The session.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Told {
+pub(super) struct Reply {
     /// The session.
     session: SessionView,
 }
@@ -31,24 +31,27 @@ pub(super) struct Told {
 impl Work for ShowSession {
     const NAME: &'static str = "session";
     const TITLE: &'static str = "Show a session";
-    const DESCRIPTION: &'static str = "Show one session: its status, what its process does now, its exit code. \
-        The whole record is the resource session://ID.";
+    const DESCRIPTION: &'static str = "Show one session: its status, the current state of its process, its exit code. \
+        The full record is the resource session://ID.";
     const EFFECT: Effect = Effect::Reads;
     type Arguments = Arguments;
-    type Told = Told;
+    type Reply = Reply;
 
     async fn work(server: &Server, arguments: Arguments, _: &Call) -> Result<Answer, Refusal> {
-        let listed = server.blocking(move |server| load(server.house(), &arguments.session)).await?;
-        Ok(Answer::of(&Told { session: (&listed).into() }))
+        let listed = server.blocking(move |server| load(server.service(), &arguments.session)).await?;
+        Ok(Answer::of(&Reply { session: (&listed).into() }))
     }
 }
 
-/// The session called `name`, probed now.
-pub(super) fn load(house: &House, name: &str) -> Result<Listed, Refusal> {
+/// Loads the session `name` and probes its process.
+pub(super) fn load(service: &Service, name: &str) -> Result<Listed, Refusal> {
     pollster::block_on(async {
-        let session = house.find_session(name).await?;
+        let session = service.find_session(name).await?;
         let observed = match session.status.is_active() {
-            true => observe(house.open_probe()?.as_ref(), &this_host(), &session).await,
+            true => {
+                let probe = service.open_probe()?;
+                observe(probe.as_ref(), &service.here(probe.as_ref()).await?, &session).await
+            }
             false => None,
         };
         Ok(Listed { session, observed })

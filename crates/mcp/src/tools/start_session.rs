@@ -1,11 +1,11 @@
-//! `start_session`: run something long.
+//! `start_session`: starts a long-running command.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sexton_embed::{Labels, Wish};
+use sexton_service::{Labels, Wish};
 
 use super::command_line::{CommandLine, Wanted};
 use super::{Effect, Work};
@@ -17,68 +17,67 @@ use crate::view::SessionView;
 
 pub(super) struct StartSession;
 
-/// What to run, and what to call it.
+/// What to run, and the labels of the session.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// The command: one text, or the program and its arguments as a list. Without `shell` nothing in it is
-    /// expanded.
+    /// Command as one text, or program and arguments as a list. Nothing is expanded unless `shell` is set.
     command: CommandLine,
-    /// A shell to run the text with, such as `bash`; only where the user allows that shell by name.
+    /// Shell that runs the text, such as `bash`. The user must allow that shell by name.
     #[serde(default)]
     shell: Option<String>,
-    /// The directory to run in; where the server runs without one.
+    /// Working directory. Default: that of the server.
     #[serde(default)]
     cwd: Option<String>,
-    /// A name to find it by; unique among running sessions.
+    /// Session name (unique among running sessions).
     #[serde(default)]
     name: Option<String>,
-    /// The ticket it works on.
+    /// Ticket that the session works on.
     #[serde(default)]
     ticket: Option<String>,
-    /// Keys and values of your own.
+    /// User-defined keys and values.
     #[serde(default)]
     tags: BTreeMap<String, String>,
-    /// After how many seconds it is ended; never without one.
+    /// Time limit in seconds. Default: none.
     #[serde(default)]
     #[schemars(range(min = 1))]
     timeout: Option<u64>,
-    /// Whether it gets a git worktree and branch of its own.
+    /// Whether to create a git worktree and branch for the session.
     #[serde(default)]
     worktree: bool,
-    /// The branch to make for the worktree.
+    /// Branch to create for the worktree.
     #[serde(default)]
     branch: Option<String>,
-    /// Where that branch begins; HEAD without one.
+    /// Commit at which the branch starts. Default: HEAD.
     #[serde(default)]
     base: Option<String>,
 }
 
-/// The session that runs.
+/// The started session.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Told {
+pub(super) struct Reply {
     /// The session.
     session: SessionView,
-    /// Where its output begins.
+    /// Cursor of the beginning of its output.
     cursor: u64,
 }
 
 impl Work for StartSession {
     const NAME: &'static str = "start_session";
     const TITLE: &'static str = "Start a session";
-    const DESCRIPTION: &'static str = "Start a command and return at once, when it really runs. Its output is \
-        kept (read_output), its end can be waited for (wait_session), and it ends with this server.";
+    const DESCRIPTION: &'static str = "Start a command and return as soon as it runs. Its output is kept \
+        (read_output), wait_session waits for its end, and it ends with this server.";
     const EFFECT: Effect = Effect::Runs;
     type Arguments = Arguments;
-    type Told = Told;
+    type Reply = Reply;
 
     async fn work(server: &Server, arguments: Arguments, call: &Call) -> Result<Answer, Refusal> {
         if arguments.timeout == Some(0) {
-            return Err(Refusal::of_argument("`timeout` is 0, and must be at least 1 second"));
+            return Err(Refusal::of_argument("`timeout` is 0, but must be at least 1 second"));
         }
         if !arguments.worktree && (arguments.branch.is_some() || arguments.base.is_some()) {
-            let error = "`branch` and `base` are about a worktree, and none was asked for";
-            return Err(Refusal::new(error, "say `worktree: true`, or leave them out"));
+            let error = "`branch` and `base` need `worktree: true`";
+            return Err(Refusal::new(error, "set `worktree: true`, or omit them"));
         }
         let wanted = Wanted {
             command: arguments.command,
@@ -98,6 +97,6 @@ impl Work for StartSession {
             timeout: arguments.timeout.map(Duration::from_secs),
         };
         let session = wanted.start(server, call).await?;
-        Ok(Answer::of(&Told { session: SessionView::of(&session, None), cursor: 0 }))
+        Ok(Answer::of(&Reply { session: SessionView::of(&session, None), cursor: 0 }))
     }
 }

@@ -1,11 +1,11 @@
-//! `stop_session`: end a session, with every process of it.
+//! `stop_session`: stops all processes of a session.
 
 use std::time::Duration;
 
 use rustix::process::Signal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sexton_embed::{House, stop_policy, this_host};
+use sexton_service::{Service, stop_policy};
 use sexton_supervise::{StopPolicy, Stopped};
 
 use super::{Effect, Work};
@@ -21,19 +21,19 @@ pub(super) struct StopSession;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// Its id, the beginning of its id (4 characters or more), or its name.
+    /// Session id, a prefix of it (4 characters or more), or session name.
     session: String,
-    /// SIGKILL at once, instead of SIGINT first.
+    /// Send SIGKILL at once instead of SIGINT first.
     #[serde(default)]
     force: bool,
 }
 
-/// The session that was stopped.
+/// The stopped session.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Told {
-    /// Whether something was ended now; false where it had ended before.
+pub(super) struct Reply {
+    /// Whether this call stopped the session; false if it had already ended.
     stopped: bool,
-    /// Processes that could not be ended.
+    /// Pids of processes that could not be stopped.
     survivors: Vec<u32>,
     /// The session.
     session: SessionView,
@@ -42,59 +42,60 @@ pub(super) struct Told {
 impl Work for StopSession {
     const NAME: &'static str = "stop_session";
     const TITLE: &'static str = "Stop a session";
-    const DESCRIPTION: &'static str = "End every process of a session and return when they are gone: SIGINT, at \
-        half of the grace period SIGTERM, at its end SIGKILL; with `force` SIGKILL at once.";
+    const DESCRIPTION: &'static str = "Stop all processes of a session and return when they have exited: SIGINT, \
+        SIGTERM after half of the grace period, SIGKILL at its end; with `force`, SIGKILL at once.";
     const EFFECT: Effect = Effect::Ends;
     type Arguments = Arguments;
-    type Told = Told;
+    type Reply = Reply;
 
     async fn work(server: &Server, arguments: Arguments, _: &Call) -> Result<Answer, Refusal> {
         server.rights().require_stop()?;
-        let how = if arguments.force { How::Kill } else { How::Ask(Signal::INT) };
-        server.blocking(move |server| stop(server.house(), &arguments.session, how)).await
+        let how = if arguments.force { How::Kill } else { How::Graceful(Signal::INT) };
+        server.blocking(move |server| stop(server.service(), &arguments.session, how)).await
     }
 }
 
-/// How a session is ended.
+/// How to stop a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// This signal first, then more force.
-    Ask(Signal),
+    /// This signal first, then SIGTERM and SIGKILL.
+    Graceful(Signal),
     /// SIGKILL at once.
     Kill,
 }
 
-/// Ends the session called `name`. Blocks this thread.
-pub(super) fn stop(house: &House, name: &str, how: How) -> Result<Answer, Refusal> {
+/// Stops the session `name`. Blocks the thread.
+pub(super) fn stop(service: &Service, name: &str, how: How) -> Result<Answer, Refusal> {
     pollster::block_on(async {
-        let session = house.find_session(name).await?;
-        if session.status.is_active() && !session.host.is_here(&this_host()) {
+        let session = service.find_session(name).await?;
+        let here = service.here(service.open_probe()?.as_ref()).await?;
+        if session.status.is_active() && session.is_elsewhere(&here) {
             let error = format!("session {} runs on another host ({})", session.id, session.host.hostname);
-            return Err(Refusal::new(error, "stop it there"));
+            return Err(Refusal::new(error, "stop it on that host"));
         }
-        let grace = house.config.stop_grace.value;
+        let grace = service.config.stop_grace.value;
         let policy = match how {
-            How::Ask(signal) => StopPolicy { first_signal: signal.as_raw(), ..stop_policy(grace) },
+            How::Graceful(signal) => StopPolicy { first_signal: signal.as_raw(), ..stop_policy(grace) },
             How::Kill => stop_policy(Duration::ZERO),
         };
-        let (store, probe) = (house.open_for_writing()?, house.open_probe()?);
-        let stopped = house.stop(store.as_ref(), probe.as_ref(), &[session.id], &policy).await?;
+        let (store, probe) = (service.open_for_writing()?, service.open_probe()?);
+        let stopped = service.stop(store.as_ref(), probe.as_ref(), &[session.id], &policy).await?;
         let one = stopped.into_iter().next();
-        Ok(answer(&one.ok_or_else(|| Refusal::internal("the session is gone from the store"))?))
+        Ok(answer(&one.ok_or_else(|| Refusal::internal("the session is no longer in the store"))?))
     })
 }
 
 fn answer(stopped: &Stopped) -> Answer {
-    let told = Told {
+    let reply = Reply {
         stopped: !stopped.had_ended,
         survivors: stopped.survivors.iter().map(|survivor| survivor.identity.pid).collect(),
         session: SessionView::of(&stopped.session, None),
     };
     match stopped.survivors.first() {
-        None => Answer::of(&told),
+        None => Answer::of(&reply),
         Some(survivor) => {
-            let error = format!("process {} is left: {}", survivor.identity.pid, survivor.why);
-            Answer::failed(&told, Refusal::new(error, "try again with `force`, or tell the user"))
+            let error = format!("cannot stop process {}: {}", survivor.identity.pid, survivor.why);
+            Answer::failed(&reply, Refusal::new(error, "try again with `force`, or ask the user"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `wait_session`: wait for a session to end.
+//! `wait_session`: waits for a session to end.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use crate::server::Server;
 use crate::view::SessionView;
 use crate::wait::wait_for_end;
 
-/// How many seconds one call waits, and how many where nobody says. Many clients give up sooner than an hour.
+/// Allowed and default waiting times in seconds. Many clients time out before an hour has passed.
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=3600;
 const DEFAULT_SECONDS: u64 = 60;
 
 pub(super) struct WaitSession;
 
-/// Which session, and how long.
+/// Which session, and how long to wait.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// Its id, the beginning of its id (4 characters or more), or its name.
+    /// Session id, a prefix of it (4 characters or more), or session name.
     session: String,
-    /// How many seconds to wait at most, 1 to 3600; 60 without one.
+    /// Maximum time to wait in seconds, 1 to 3600. Default: 60.
     #[serde(default)]
     #[schemars(range(min = 1, max = 3600))]
     timeout: Option<u64>,
@@ -34,8 +34,8 @@ pub(super) struct Arguments {
 
 /// The session, and whether it has ended.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Told {
-    /// Whether it has ended; if not, the time was up.
+pub(super) struct Reply {
+    /// Whether the session has ended; if not, the wait timed out.
     ended: bool,
     /// The session.
     session: SessionView,
@@ -44,31 +44,31 @@ pub(super) struct Told {
 impl Work for WaitSession {
     const NAME: &'static str = "wait_session";
     const TITLE: &'static str = "Wait for a session";
-    const DESCRIPTION: &'static str = "Wait until a session has ended, or the time is up; `ended` says which. \
-        Sends progress while it waits. Cancelling stops the wait, never the session.";
+    const DESCRIPTION: &'static str = "Wait until a session has ended or the time limit is reached; `ended` says \
+        which. Sends progress while it waits. Cancelling stops the wait, not the session.";
     const EFFECT: Effect = Effect::Reads;
     type Arguments = Arguments;
-    type Told = Told;
+    type Reply = Reply;
 
     async fn work(server: &Server, arguments: Arguments, call: &Call) -> Result<Answer, Refusal> {
         let seconds = arguments.timeout.unwrap_or(DEFAULT_SECONDS);
         if !SECONDS.contains(&seconds) {
-            let error = format!("`timeout` is {seconds}, and must be from 1 to 3600 seconds");
-            return Err(Refusal::new(error, "wait again when the time is up"));
+            let error = format!("`timeout` is {seconds}, but must be 1 to 3600 seconds");
+            return Err(Refusal::new(error, "call it again when the wait times out"));
         }
-        let found = server.blocking(move |server| load(server.house(), &arguments.session)).await?;
+        let found = server.blocking(move |server| load(server.service(), &arguments.session)).await?;
         let limit = Duration::from_secs(seconds);
         let (session, ended) = wait_for_end(server, &found.session.id, limit, call).await?;
         let running = session.status.is_active();
         let observed = found.observed.filter(|_| running);
-        let told = Told { ended: !running, session: SessionView::of(&session, observed.as_ref()) };
+        let reply = Reply { ended: !running, session: SessionView::of(&session, observed.as_ref()) };
         if ended && running {
-            let error = format!("nobody is left here who could tell when session {} ends", session.id);
+            let error = format!("no process on this host can report the end of session {}", session.id);
             return Ok(Answer::failed(
-                &told,
-                Refusal::new(error, "`recover` says what is to be done about it"),
+                &reply,
+                Refusal::new(error, "`recover` reports what can be done about it"),
             ));
         }
-        Ok(Answer::of(&told))
+        Ok(Answer::of(&reply))
     }
 }

@@ -1,7 +1,7 @@
-//! The sessions that this server started: their supervisors are its children, and they end with it.
+//! The sessions that this server started. Their supervisors are its child processes, and they end with the server.
 //!
-//! Which sessions those are is what the records say, not what this process remembers: one that was adopted
-//! meanwhile is somebody else's.
+//! The records decide which sessions those are, not this process's memory: a session that was adopted in the meantime
+//! has another owner.
 
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sexton_core::session::OnOwnerDeath;
 use sexton_core::{Liveness, ProcessProbe, Query, Session, Store};
-use sexton_embed::{House, HouseError, NotStarted, Request, stop_policy};
-use sexton_supervise::Stopped;
+use sexton_service::{NotStarted, Request, Service, ServiceError, stop_policy};
+use sexton_supervise::{Stopped, reap_watchers};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -18,72 +18,73 @@ use tokio_util::sync::CancellationToken;
 
 use crate::refusal::Refusal;
 
-/// How many sessions are started at the same time; more wait for their turn.
+/// Maximum number of sessions being started at the same time. Further starts wait.
 const STARTS_AT_ONCE: u32 = 8;
 
-/// How many sessions of one server run at the same time.
+/// Maximum number of running sessions per server.
 const MAX_RUNNING: usize = 256;
 
-/// How long a server that ends waits for starts that have begun.
+/// How long shutdown waits for starts in progress.
 const START_WAIT: Duration = Duration::from_secs(30);
 
-/// How long it waits for supervisors whose sessions are gone.
+/// How long shutdown waits for supervisors after their sessions have ended.
 const REAP_WAIT: Duration = Duration::from_secs(10);
 
 /// The sessions that this server started.
-pub(crate) struct Keeper {
+pub(crate) struct StartedSessions {
     starts: Arc<Semaphore>,
     supervisors: Mutex<Vec<Child>>,
-    /// Cancelled when the server begins to end.
+    /// Cancelled when shutdown begins.
     pub(crate) closing: CancellationToken,
 }
 
-/// The right to start one session now. It goes along with the start, whoever stops waiting for that.
-pub(crate) type Turn = OwnedSemaphorePermit;
+/// Permission to start one session. Held until the start is complete, even if the caller stops waiting.
+pub(crate) type StartPermit = OwnedSemaphorePermit;
 
-impl Keeper {
-    pub(crate) fn new() -> Keeper {
-        Keeper {
+impl StartedSessions {
+    pub(crate) fn new() -> StartedSessions {
+        StartedSessions {
             starts: Arc::new(Semaphore::new(STARTS_AT_ONCE as usize)),
             supervisors: Mutex::default(),
             closing: CancellationToken::new(),
         }
     }
 
-    /// Waits for the turn to start a session. There is none once the server ends, or while too many run.
-    pub(crate) async fn turn(&self) -> Result<Turn, Refusal> {
-        let turn = tokio::select! {
+    /// Waits for permission to start a session. Fails during shutdown, or while too many sessions run.
+    pub(crate) async fn acquire_start(&self) -> Result<StartPermit, Refusal> {
+        let permit = tokio::select! {
             biased;
             () = self.closing.cancelled() => return Err(Refusal::of_closing()),
-            turn = Arc::clone(&self.starts).acquire_owned() => turn.map_err(|_| Refusal::of_closing())?,
+            permit = Arc::clone(&self.starts).acquire_owned() => permit.map_err(|_| Refusal::of_closing())?,
         };
         if self.supervisors().len() >= MAX_RUNNING {
             let error = format!("{MAX_RUNNING} sessions of this server are running");
             return Err(Refusal::new(error, "stop some, or wait for one to end"));
         }
-        Ok(turn)
+        Ok(permit)
     }
 
-    /// Starts a session. Blocks this thread, which holds a turn.
-    pub(crate) fn start(&self, house: &House, request: Request) -> Result<Session, NotStarted> {
-        let running = pollster::block_on(house.start(request))?;
+    /// Starts a session. Blocks the thread; the caller holds a [`StartPermit`].
+    pub(crate) fn start(&self, service: &Service, request: Request) -> Result<Session, NotStarted> {
+        let running = pollster::block_on(service.start(request))?;
         self.supervisors().push(running.shim);
-        // It may have ended before anybody could hear of it.
+        // The supervisor may have exited before it was in the list; its SIGCHLD is then already handled.
         self.reap();
         Ok(running.session)
     }
 
-    /// Takes leave of the supervisors that have ended, so that none of them stays a zombie.
+    /// Reaps the supervisors that have exited, so that none remains a zombie.
     fn reap(&self) {
+        reap_watchers();
         self.supervisors().retain_mut(|supervisor| matches!(supervisor.try_wait(), Ok(None)));
     }
 
     fn supervisors(&self) -> MutexGuard<'_, Vec<Child>> {
-        // A list of children is as good as it was, whoever panicked.
+        // A panic elsewhere cannot leave the list inconsistent.
         self.supervisors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes leave of supervisors as they end, for as long as the server lives.
+    /// Reaps supervisors as they exit, until the server exits.
     pub(crate) async fn reap_always(&self) -> std::io::Result<()> {
         let mut ended = signal(SignalKind::child())?;
         loop {
@@ -92,7 +93,7 @@ impl Keeper {
         }
     }
 
-    /// Lets nothing begin any more, and waits for what has begun to start. Says whether all of it did.
+    /// Rejects new starts and waits for those in progress. Returns whether all of them completed in time.
     pub(crate) async fn close(&self) -> bool {
         self.closing.cancel();
         let all = timeout(START_WAIT, self.starts.acquire_many(STARTS_AT_ONCE)).await;
@@ -100,7 +101,7 @@ impl Keeper {
         all.is_ok()
     }
 
-    /// Waits until every supervisor has ended. Says whether they did in time.
+    /// Waits until every supervisor has exited. Returns whether they did in time.
     pub(crate) async fn wait_for_supervisors(&self) -> std::io::Result<bool> {
         let mut ended = signal(SignalKind::child())?;
         let until = Instant::now() + REAP_WAIT;
@@ -116,22 +117,22 @@ impl Keeper {
     }
 }
 
-/// Stops every session that this process owns, within `grace`. Blocks this thread.
-pub(crate) fn stop_owned(house: &House, grace: Duration) -> Result<Vec<Stopped>, HouseError> {
+/// Stops every session that this process owns, within `grace`. Blocks the thread.
+pub(crate) fn stop_owned(service: &Service, grace: Duration) -> Result<Vec<Stopped>, ServiceError> {
     pollster::block_on(async {
-        let probe = house.open_probe()?;
-        let owned = list_owned(house.open_for_reading()?.as_ref(), probe.as_ref()).await?;
+        let probe = service.open_probe()?;
+        let owned = list_owned(service.open_for_reading()?.as_ref(), probe.as_ref()).await?;
         if owned.is_empty() {
             return Ok(Vec::new());
         }
         let ids: Vec<_> = owned.into_iter().map(|session| session.id).collect();
-        let store = house.open_for_writing()?;
-        house.stop(store.as_ref(), probe.as_ref(), &ids, &stop_policy(grace)).await
+        let store = service.open_for_writing()?;
+        service.stop(store.as_ref(), probe.as_ref(), &ids, &stop_policy(grace)).await
     })
 }
 
-/// The active sessions whose owner is this very process, and which end with it.
-async fn list_owned(store: &dyn Store, probe: &dyn ProcessProbe) -> Result<Vec<Session>, HouseError> {
+/// Returns the active sessions that this process owns and that end with it.
+async fn list_owned(store: &dyn Store, probe: &dyn ProcessProbe) -> Result<Vec<Session>, ServiceError> {
     let mut owned = Vec::new();
     for session in store.list(&Query::active()).await?.sessions {
         let mine = session.owner.as_ref().filter(|owner| owner.pid == std::process::id());
