@@ -1,17 +1,17 @@
-//! The agent's command: a template, split into words once, whose placeholders are replaced inside the words.
-//! No shell ever sees a ticket.
+//! The agent's command: a template that is split into words once, and whose placeholders are replaced inside the words.
+//! A ticket is never passed to a shell.
 
 use crate::ticket::Ticket;
 
-/// What stands for the ticket in a template.
+/// Placeholders in a template.
 const TICKET: &str = "{ticket}";
 const WORKFLOW: &str = "{workflow}";
 const FLAGS: &str = "{flags}";
 
-/// The agent of a user who named none.
+/// The default template.
 const PI: &str = "pi -p '{workflow} {ticket} {flags}'";
 
-/// What makes pi print every event as JSON.
+/// The options that make pi print its events as JSON.
 const JSON_MODE: [&str; 2] = ["--mode", "json"];
 
 /// An agent that can be started for any ticket.
@@ -20,23 +20,23 @@ pub struct Agent {
     words: Vec<String>,
 }
 
-/// A template that is no command.
+/// Why a template is not a valid command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
     /// A quote is not closed.
     #[error("the agent's command `{}` cannot be split into words: a quote is missing", .0.escape_debug())]
     Quotes(String),
-    /// There is no program in it, or the ticket would choose it.
+    /// It has no program, or the program depends on the ticket.
     #[error("the agent's command `{}` does not begin with a program", .0.escape_debug())]
     NoProgram(String),
-    /// It would do the same for every ticket.
-    #[error("the agent's command `{}` does not say {{ticket}}", .0.escape_debug())]
+    /// It does not contain the ticket.
+    #[error("the agent's command `{}` does not contain {{ticket}}", .0.escape_debug())]
     NoTicket(String),
 }
 
 impl Agent {
-    /// The agent of `template`; without one, pi with `workflow` and `flags`. With `json`, pi is told to print
-    /// its events as JSON; what makes another agent do so belongs into its template.
+    /// Creates the agent from `template`; the default is pi with `workflow` and `flags`. With `json`, adds the options
+    /// that make pi print its events as JSON; for another agent they belong in its template.
     pub fn new(
         template: Option<&str>,
         workflow: &str,
@@ -55,7 +55,7 @@ impl Agent {
         let flags = flags.unwrap_or_default();
         let filled = words.iter().map(|word| {
             let filled = word.replace(WORKFLOW, workflow).replace(FLAGS, flags);
-            // Flags that are off leave a blank behind.
+            // Empty flags leave a trailing space.
             if word.contains(FLAGS) { filled.trim_end().to_owned() } else { filled }
         });
         let mut words: Vec<_> = filled.collect();
@@ -66,12 +66,12 @@ impl Agent {
         Ok(Agent { words })
     }
 
-    /// What is executed for `ticket`, program first.
+    /// Returns the program and arguments for `ticket`.
     pub fn command(&self, ticket: &Ticket) -> Vec<String> {
         self.words.iter().map(|word| word.replace(TICKET, ticket.as_str())).collect()
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &str {
         &self.words[0]
     }
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn pi_is_the_agent_of_who_names_none() {
+    fn pi_is_the_default_agent() {
         assert_eq!(command(None, Some("--auto"), false), ["pi", "-p", "/tf T-1 --auto"]);
         assert_eq!(command(None, None, false), ["pi", "-p", "/tf T-1"]);
         assert_eq!(command(None, Some("--auto"), true), ["pi", "-p", "--mode", "json", "/tf T-1 --auto"]);
     }
 
     #[test]
-    fn a_template_is_split_once_and_filled_inside_its_words() {
+    fn placeholders_are_replaced_inside_words() {
         let template = r#"claude -p "work on {ticket}, then \"commit\"" --name={ticket} '$HOME; {ticket}'"#;
         let expected =
             ["claude", "-p", "work on T-1, then \"commit\"", "--name=T-1", "$HOME; T-1"].map(str::to_owned);
@@ -105,20 +105,20 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_is_given_is_not_given_twice() {
+    fn existing_mode_option_is_kept() {
         let words = command(Some("/opt/pi --mode rpc -p {ticket}"), None, true);
         assert_eq!(words, ["/opt/pi", "--mode", "rpc", "-p", "T-1"]);
         assert_eq!(command(Some("pi {ticket}"), None, true), ["pi", "--mode", "json", "T-1"]);
     }
 
     #[test]
-    fn a_template_that_is_no_command_is_refused() {
+    fn invalid_template_is_refused() {
         let error = |template| Agent::new(Some(template), "/tf", None, false).unwrap_err().to_string();
         assert_eq!(
             error("claude 'x"),
             "the agent's command `claude \\'x` cannot be split into words: a quote is missing"
         );
-        assert_eq!(error("claude -p work"), "the agent's command `claude -p work` does not say {ticket}");
+        assert_eq!(error("claude -p work"), "the agent's command `claude -p work` does not contain {ticket}");
         for template in ["", "  ", "'' {ticket}", "{ticket}", "./{ticket} x"] {
             assert!(error(template).contains("does not begin with a program"), "{template}");
         }

@@ -1,4 +1,4 @@
-//! One attempt: what it begins with, its session, and how that ended.
+//! One attempt: what it starts from, its session, and how that ended.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,50 +8,50 @@ use std::time::{Duration, Instant};
 use sexton_core::session::ExitReason;
 use sexton_core::worktree::Begun;
 use sexton_core::{OsText, Query, Session, SessionId, Status, WorktreeError};
-use sexton_embed::{HouseError, Labels, NotStarted, OwnerWish, Request, Running, Wish, chain};
+use sexton_service::{Labels, NotStarted, OwnerWish, Request, Running, ServiceError, Wish, chain};
 use sexton_supervise::StartError;
 
 use crate::error::RalphError;
-use crate::executor::{Executor, insist};
+use crate::executor::{Executor, with_retries};
 use crate::logs::Logs;
 use crate::schedule::{Ending, Event, Fault};
 use crate::ticket::Ticket;
 
-/// The tag that says which attempt a session is: the run, and the attempt's number.
+/// The tag that identifies the attempt of a session: run and serial.
 const TAG: &str = "ralph";
 
-/// How long a session that another loop owned may take to end with it, beyond its grace periods.
+/// How long to wait, beyond the grace periods, for a session to end after its owner, another loop, has died.
 const ORPHAN_WAIT: Duration = Duration::from_secs(30);
 
 impl Executor {
-    /// Begins an attempt, and stays with it until it has ended.
+    /// Starts an attempt and waits until it has ended.
     pub(crate) fn attempt(&self, ticket: &Ticket, serial: u64, attempt: u64) {
         let (mut running, rescue) = match self.start(ticket, serial, attempt) {
             Ok(started) => started,
-            Err(fault) => return self.tell(Event::NotStarted { ticket: ticket.clone(), fault }),
+            Err(fault) => return self.send(Event::NotStarted { ticket: ticket.clone(), fault }),
         };
         drop(running.store);
         let session = &running.session;
-        self.tell(Event::Started {
+        self.send(Event::Started {
             ticket: ticket.clone(),
             session: session.id.clone(),
             worktree: session.worktree.as_ref().map(|worktree| worktree.path.as_path().to_owned()),
             log: log_of(session),
             rescue,
         });
-        // The shim's own end: its session's is recorded then, and a worktree with nothing in it is gone.
+        // When the supervisor exits, the session's end is recorded and an empty worktree is removed.
         let waited = running.shim.wait();
         let ended = waited.map_err(RalphError::io("cannot wait for a supervisor"));
-        // Nobody comes back to this ticket where its end is not known, so one look that failed is not enough.
-        let ended = ended.and_then(|_| insist(|| self.settle(&running.session.id, true)));
+        // An unknown end sets the ticket aside, so one failed read must not decide that.
+        let ended = ended.and_then(|_| with_retries(|| self.settle(&running.session.id, true)));
         let (log, ending) = match ended {
             Ok((session, ending)) => (log_of(&session), ending),
             Err(error) => (log_of(&running.session), Ending::Unknown(chain(&error))),
         };
-        self.tell(Event::Ended { ticket: ticket.clone(), session: running.session.id, log, ending });
+        self.send(Event::Ended { ticket: ticket.clone(), session: running.session.id, log, ending });
     }
 
-    /// What became of an attempt that another loop began.
+    /// Finds the outcome of an attempt that another loop started.
     pub(crate) fn find_attempt(&self, ticket: Ticket, serial: u64) -> Event {
         match self.try_find(&ticket, serial) {
             Ok(Some((session, ending))) => {
@@ -69,27 +69,30 @@ impl Executor {
             return Ok(None);
         };
         if session.status.is_active() {
-            // Recovery found it too young to be judged: it ends with its owner, by itself.
-            let (store, probe) = (self.house.open_for_reading()?, self.house.open_probe()?);
-            let config = &self.house.config;
+            // Recovery left it because it is younger than `recover.min_age`. It ends because its owner has died.
+            let (store, probe) = (self.service.open_for_reading()?, self.service.open_probe()?);
+            let config = &self.service.config;
             let limit = config.owner_grace.value + config.stop_grace.value + ORPHAN_WAIT;
             let until = Some(Instant::now() + limit);
-            let waiting = self.house.wait_for_end(session.clone(), store.as_ref(), probe.as_ref(), until);
+            let waiting = self.service.wait_for_end(session.clone(), store.as_ref(), probe.as_ref(), until);
             pollster::block_on(waiting)?;
         }
-        let (session, ending) = insist(|| self.settle(&session.id, false))?;
+        let (session, ending) = with_retries(|| self.settle(&session.id, false))?;
         if !ran(&session) {
-            // Its supervisor may be about to do that: it is done once, and it is done when this returns.
+            // Its supervisor may remove the worktree at the same time. `clear` returns when it is removed.
             if let Some(why) = self.clear(ticket, &session.id) {
-                self.warn(format!("the worktree of session {}, which never began, stays: {why}", session.id));
+                self.warn(format!(
+                    "cannot remove the worktree of session {}, which never started: {why}",
+                    session.id
+                ));
             }
             return Ok(None);
         }
         Ok(Some((session, ending)))
     }
 
-    /// A session that nobody can end any more, in order, and how it ended. `live` says that its loop was
-    /// there all the while.
+    /// Returns the record of a session whose supervisor has exited, recovering it if needed, and how it ended. `live`
+    /// says that its loop ran the whole time.
     fn settle(&self, session: &SessionId, live: bool) -> Result<(Session, Ending), RalphError> {
         let mut record = self.load(session)?;
         if record.status.is_active() || !record.is_settled() {
@@ -104,10 +107,10 @@ impl Executor {
         format!("{}/{serial}", self.run)
     }
 
-    /// Every session of ours that worked on `ticket` here, newest first.
+    /// Returns the loop's sessions for `ticket` in this repository, newest first.
     fn sessions_of(&self, ticket: &Ticket) -> Result<Vec<Session>, RalphError> {
-        let store = self.house.open_for_writing()?;
-        let query = Query::all().ticket(ticket.as_str()).repo(self.site.repo.clone());
+        let store = self.service.open_for_writing()?;
+        let query = Query::all().ticket(ticket.as_str()).repo(self.loop_context.repo.clone());
         let mut sessions = pollster::block_on(store.list(&query))?.sessions;
         sessions.retain(|session| session.tags.contains_key(TAG));
         Ok(sessions)
@@ -127,13 +130,13 @@ impl Executor {
         let rescue = if let Begun::Rescue(session) = &begun { Some(session.clone()) } else { None };
         let start = |begun| {
             let request = self.request(ticket, serial, attempt, begun, output.clone());
-            pollster::block_on(self.house.start(request))
+            pollster::block_on(self.service.start(request))
         };
         match (start(begun), rescue) {
             (Ok(running), rescue) => Ok((running, rescue)),
-            (Err(NotStarted { error: HouseError::Worktree(refused), .. }), Some(rescue)) => {
+            (Err(NotStarted { error: ServiceError::Worktree(refused), .. }), Some(rescue)) => {
                 self.warn(format!(
-                    "{ticket} cannot go on with the work of session {rescue}: {}",
+                    "{ticket} cannot continue the work of session {rescue}: {}",
                     chain(&refused)
                 ));
                 start(Begun::Branch).map(|running| (running, None)).map_err(|error| self.fault_of(&error))
@@ -143,9 +146,9 @@ impl Executor {
     }
 
     fn open_log(&self, ticket: &Ticket, serial: u64) -> Result<PathBuf, Fault> {
-        let logs = Logs::at(self.site.logs(&self.house, &self.settings));
+        let logs = Logs::at(self.loop_context.logs(&self.service, &self.settings));
         logs.open(ticket, serial)
-            .map_err(|error| Fault::Everything(format!("the output of {ticket} cannot be kept: {error}")))
+            .map_err(|error| Fault::Everything(format!("cannot create the log of {ticket}: {error}")))
     }
 
     fn request(
@@ -158,7 +161,7 @@ impl Executor {
     ) -> Request {
         let variable = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
         Request {
-            cwd: Some(self.site.here.clone()),
+            cwd: Some(self.loop_context.here.clone()),
             env: vec![
                 variable("SEXTON_TICKET", ticket.as_str()),
                 variable("SEXTON_ATTEMPT", &attempt.to_string()),
@@ -170,7 +173,7 @@ impl Executor {
             },
             worktree: Some(Wish {
                 branch: Some(ticket.branch()),
-                base: Some(self.mainline.reference()),
+                base: Some(self.base_branch.reference()),
                 begun,
             }),
             owner: OwnerWish::Me,
@@ -181,35 +184,35 @@ impl Executor {
         }
     }
 
-    /// What an earlier attempt began: its rescue, or its branch. A branch that is nobody's of ours is left
-    /// alone, and the ticket with it.
+    /// Finds the work of an earlier attempt: its rescue or its branch. A branch that the loop did not create is left
+    /// alone, and so is its ticket.
     fn find_begun(&self, ticket: &Ticket) -> Result<Result<Begun, Fault>, RalphError> {
         let sessions = self.sessions_of(ticket)?;
         if let Some(other) = sessions.iter().find(|session| session.status.is_active()) {
-            return Ok(Err(Fault::Ticket(format!("session {} works on it already", other.id))));
+            return Ok(Err(Fault::Ticket(format!("session {} already works on it", other.id))));
         }
         let branch = ticket.branch();
-        let tip = self.mainline.find_branch(ticket)?;
+        let tip = self.base_branch.find_branch(ticket)?;
         let Some(last) = sessions.iter().find(|session| ran(session)) else {
             return Ok(match tip {
                 None => Ok(Begun::Nothing),
                 Some(_) if !sessions.is_empty() => Ok(Begun::Branch),
                 Some(_) => Err(Fault::Ticket(format!(
-                    "there is a branch `{branch}` already, which is not the loop's"
+                    "the branch `{branch}` already exists and does not belong to the loop"
                 ))),
             });
         };
         let rescue = last.recovery.as_ref().and_then(|recovery| recovery.rescue_ref.as_deref());
-        // What a successful one left beside its work is no work.
+        // The rescue of a successful attempt holds leftovers, not work to continue.
         let Some(rescue) = rescue.filter(|_| last.status != Status::Completed) else {
             return Ok(Ok(Begun::Branch));
         };
         if self.settings.from_rescue {
             return Ok(Ok(Begun::Rescue(last.id.clone())));
         }
-        // To begin anew, the branch has to go. Its commits are in the rescue.
+        // To start again, delete the branch. Its commits are in the rescue.
         let saved =
-            tip.as_deref().map_or(Ok(true), |tip| self.mainline.discard_branch(ticket, tip, rescue))?;
+            tip.as_deref().map_or(Ok(true), |tip| self.base_branch.discard_branch(ticket, tip, rescue))?;
         Ok(Ok(if saved { Begun::Nothing } else { Begun::Branch }))
     }
 
@@ -222,15 +225,15 @@ impl Executor {
         let why = chain(&failed.error);
         match &failed.error {
             _ if is_full(&failed.error) => Fault::Everything(why),
-            HouseError::Worktree(WorktreeError::CannotCreate { .. }) => Fault::Ticket(why),
-            HouseError::Worktree(_) | HouseError::Start(StartError::Shim { .. }) => Fault::Attempt(why),
+            ServiceError::Worktree(WorktreeError::CannotCreate { .. }) => Fault::Ticket(why),
+            ServiceError::Worktree(_) | ServiceError::Start(StartError::Shim { .. }) => Fault::Attempt(why),
             _ => Fault::Everything(why),
         }
     }
 }
 
-/// Whether there is no room left, wherever that was noticed.
-fn is_full(error: &HouseError) -> bool {
+/// Returns whether the error or one of its causes is a full disk.
+fn is_full(error: &ServiceError) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
         let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -239,11 +242,11 @@ fn is_full(error: &HouseError) -> bool {
         }
         cause = error.source();
     }
-    // What a shim says of it is only text.
+    // A supervisor reports it only as text.
     chain(error).contains("No space left on device")
 }
 
-/// Whether a session's command was ever executed.
+/// Returns whether the session's command was executed.
 fn ran(session: &Session) -> bool {
     let never = |reason| matches!(reason, ExitReason::NeverStarted | ExitReason::ExecFailed);
     !session.exit.as_ref().is_some_and(|exit| never(exit.reason))
@@ -257,7 +260,7 @@ fn ending_of(session: &Session, live: bool) -> Ending {
     let how = || match session.exit.as_ref().map(|exit| (exit.code, exit.signal)) {
         Some((Some(code), _)) => format!("exit code {code}"),
         Some((None, Some(signal))) => format!("ended by signal {signal}"),
-        _ => "nobody saw how it ended".to_owned(),
+        _ => "its exit status is unknown".to_owned(),
     };
     match session.status {
         Status::Completed => Ending::Succeeded,
@@ -265,9 +268,9 @@ fn ending_of(session: &Session, live: bool) -> Ending {
         Status::TimedOut => Ending::TimedOut,
         Status::Stopped => Ending::Stopped,
         Status::Starting | Status::Running => {
-            Ending::Unknown(format!("session {} cannot be judged", session.id))
+            Ending::Unknown(format!("the state of session {} is unknown", session.id))
         }
-        // Its supervisor was killed under the eyes of its loop: whatever did that may do it again.
+        // Its supervisor was killed while the loop ran. The cause may occur again, so it counts as a failure.
         _ if live => Ending::Failed(how()),
         Status::Orphaned | Status::Abandoned | Status::Transferred | Status::CleanupFailed => {
             Ending::Interrupted

@@ -1,5 +1,5 @@
-//! What a program says, and how it ends. The standard library's own way of asking panics where a pipe cannot be
-//! read; a loop must go on.
+//! Captures the output and exit status of a program. `Command::output` panics if a pipe cannot be read, and the loop
+//! must not panic.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,36 +9,36 @@ use std::process::{Command, Output, Stdio};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// Runs `command` to its end.
+/// Runs `command` and returns its output.
 pub(crate) fn capture(command: &mut Command) -> io::Result<Output> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-    // Where this fails the pipes are closed, so that no program waits for a reader.
-    let said = drain(pipes.map(|pipe| pipe.map(File::from)));
+    // On failure the pipes are closed, so that the program does not wait for a reader.
+    let captured = drain(pipes.map(|pipe| pipe.map(File::from)));
     let status = child.wait()?;
-    let [stdout, stderr] = said?;
+    let [stdout, stderr] = captured?;
     Ok(Output { status, stdout, stderr })
 }
 
-/// Reads both as they come: a program that fills one while the other is waited for would never end.
+/// Reads both pipes as data arrives. Reading one after the other would block a program that fills the second.
 fn drain(mut pipes: [Option<File>; 2]) -> io::Result<[Vec<u8>; 2]> {
-    let mut said = [Vec::new(), Vec::new()];
-    while let Some(turn) = find_ready(&pipes)? {
-        let Some(pipe) = &mut pipes[turn] else { continue };
+    let mut captured = [Vec::new(), Vec::new()];
+    while let Some(index) = find_ready(&pipes)? {
+        let Some(pipe) = &mut pipes[index] else { continue };
         let mut piece = [0; 8192];
         match pipe.read(&mut piece) {
-            Ok(0) => pipes[turn] = None,
-            Ok(length) => said[turn].extend_from_slice(&piece[..length]),
+            Ok(0) => pipes[index] = None,
+            Ok(length) => captured[index].extend_from_slice(&piece[..length]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(said)
+    Ok(captured)
 }
 
-/// Waits until one of them can be read without waiting, and says which; `None` where all have ended.
+/// Waits until a pipe is readable and returns its index. Returns `None` when all have ended.
 fn find_ready(pipes: &[Option<File>; 2]) -> io::Result<Option<usize>> {
-    let open = || pipes.iter().enumerate().filter_map(|(turn, pipe)| Some((turn, pipe.as_ref()?)));
+    let open = || pipes.iter().enumerate().filter_map(|(index, pipe)| Some((index, pipe.as_ref()?)));
     let mut polled: Vec<_> = open().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)).collect();
     while !polled.is_empty() {
         match poll(&mut polled, None) {
@@ -46,8 +46,8 @@ fn find_ready(pipes: &[Option<File>; 2]) -> io::Result<Option<usize>> {
             Err(error) => return Err(error.into()),
         }
         let ready = open().zip(&polled).find(|(_, polled)| !polled.revents().is_empty());
-        if let Some(((turn, _), _)) = ready {
-            return Ok(Some(turn));
+        if let Some(((index, _), _)) = ready {
+            return Ok(Some(index));
         }
     }
     Ok(None)
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_says_much_in_both_ways_at_once_is_heard_to_its_end() {
+    fn large_output_on_both_streams_is_captured() {
         let script = "head -c 300000 /dev/zero >&2 & head -c 200000 /dev/zero; wait; exit 3";
         let output = capture(Command::new("sh").args(["-c", script])).unwrap();
         assert_eq!(
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_cannot_be_read_is_an_error() {
+    fn unreadable_pipe_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let error = drain([Some(File::open(directory.path()).unwrap()), None]).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(Errno::ISDIR.raw_os_error()));

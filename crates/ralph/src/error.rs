@@ -1,53 +1,53 @@
-//! Why a loop does not begin, or does not go on.
+//! Errors of the loop.
 
 use std::io;
 use std::path::PathBuf;
 
 use sexton_core::{SessionId, StoreError};
-use sexton_embed::HouseError;
+use sexton_service::ServiceError;
 
 use crate::git::GitError;
 use crate::settings::SettingsError;
 
-/// Why a loop does not begin, or does not go on.
+/// Why a loop cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum RalphError {
-    /// The house.
+    /// A service operation failed.
     #[error(transparent)]
-    House(#[from] HouseError),
-    /// The store.
+    Service(#[from] ServiceError),
+    /// A store operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Git.
+    /// A git command failed.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// The settings.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// Another loop works here.
-    #[error("a loop works in {} already{}", .repo.display(), named(.by.as_ref()))]
+    /// Another loop already runs in the repository.
+    #[error("a loop already runs in {}{}", .repo.display(), named(.by.as_ref()))]
     AlreadyRunning {
         /// The repository.
         repo: PathBuf,
         /// Its session and process.
         by: Option<(SessionId, u32)>,
     },
-    /// A part of the loop has failed in a way that it does not know of itself.
-    #[error("a part of the loop broke off")]
+    /// A thread of the loop panicked.
+    #[error("a thread of the loop panicked")]
     Lost,
-    /// Nobody can tell whether another loop works here.
-    #[error("nobody can tell whether the loop of session {session} still works: {why}")]
+    /// It is unknown whether another loop still runs.
+    #[error("cannot determine whether the loop of session {session} still runs: {why}")]
     CannotTell {
         /// Its session.
         session: SessionId,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// The store is another tool's.
-    #[error("a {0} store cannot keep the record of a loop and the sessions that it starts")]
+    /// The store belongs to another tool and cannot hold all fields.
+    #[error("a {0} store cannot keep the record of a loop and its sessions")]
     CannotKeep(&'static str),
-    /// HEAD is no branch.
-    #[error("{}: no branch is checked out there that work could be merged into", .0.display())]
+    /// HEAD is not a branch.
+    #[error("{}: no branch is checked out to merge work into", .0.display())]
     NoBranch(PathBuf),
     /// The branch does not exist, or has no commit.
     #[error("{}: the branch `{}` has no commit", .repo.display(), .base.escape_debug())]
@@ -57,7 +57,7 @@ pub enum RalphError {
         /// The branch.
         base: String,
     },
-    /// A program that is needed is not there.
+    /// A required program was not found.
     #[error("`{program}` is not installed: {what}")]
     NotInstalled {
         /// The program.
@@ -68,21 +68,21 @@ pub enum RalphError {
     /// The query failed.
     #[error("the ticket query failed: {why}")]
     QueryFailed {
-        /// How.
+        /// The cause.
         why: String,
     },
     /// Git is too old.
-    #[error("git {found} cannot merge without a worktree; 2.38 or newer is needed")]
+    #[error("git {found} cannot merge without a worktree; git 2.38 or newer is required")]
     OldGit {
         /// Its version.
         found: String,
     },
-    /// A file or a process could not be worked with.
+    /// A system call failed.
     #[error("{action}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: String,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Acting: carries out what was decided, each action on a thread of its own, and tells what came of it.
+//! Performs the scheduler's actions, each on its own thread, and sends the resulting events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -8,68 +8,67 @@ use std::time::Duration;
 
 use sexton_core::recover::{Policy, Silent};
 use sexton_core::store::LockName;
-use sexton_core::worktree::Plot;
+use sexton_core::worktree::WorktreeLocation;
 use sexton_core::{Session, SessionId, StoreError};
-use sexton_embed::{House, HouseError, chain, remove_worktree, stop_policy};
+use sexton_service::{Service, ServiceError, chain, remove_worktree, stop_policy};
 
+use crate::base_branch::BaseBranch;
 use crate::error::RalphError;
-use crate::mainline::Mainline;
+use crate::loop_context::LoopContext;
 use crate::notice::Notice;
-use crate::schedule::{Action, Asked, Event, MergeOutcome, Sealed};
+use crate::schedule::{Action, Event, MergeOutcome, QueryOutput, Sealed};
 use crate::seal::seal;
 use crate::settings::Settings;
 use crate::shell::Shell;
-use crate::site::Site;
 use crate::ticket::Ticket;
 
-/// How long a merge waits for another one.
+/// How long to wait for the merge lock.
 const MERGE_WAIT: Duration = Duration::from_secs(60);
 
-/// How long to pause before it is tried again to learn how a session ended, to put work on its branch, or to clear a
-/// worktree. Most of what is in the way is gone at once, and some of it soon.
+/// Pauses before the retries of operations that can fail temporarily.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
-/// From this exit code on, a shell says that it could not execute what it was told to.
+/// A shell's exit codes from this one on mean that it could not execute the command, or that a signal ended it.
 const CANNOT_EXECUTE: i32 = 126;
 
-/// What tells the loop.
+/// A message to the loop.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Something happened.
+    /// An event for the scheduler.
     Event(Event),
-    /// Something is to be told.
+    /// A notice to report.
     Notice(Box<Notice>),
-    /// Somebody who was to do something cannot say any more what became of it.
-    Lost,
+    /// The thread of an action panicked, so its event will never arrive.
+    Panicked,
 }
 
-/// What carries actions out.
+/// Performs actions.
 #[derive(Clone)]
 pub(crate) struct Executor {
-    pub(crate) house: Arc<House>,
+    pub(crate) service: Arc<Service>,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) site: Arc<Site>,
+    pub(crate) loop_context: Arc<LoopContext>,
     pub(crate) shell: Arc<Shell>,
-    pub(crate) mainline: Mainline,
-    /// How recovery is to be done, where a session's supervisor was killed.
+    pub(crate) base_branch: BaseBranch,
+    /// Recovery policy for sessions whose supervisor was killed.
     pub(crate) policy: Arc<Policy>,
-    /// Whose sessions they are.
+    /// Id of the run, for the tags of sessions.
     pub(crate) run: SessionId,
     pub(crate) messages: Sender<Message>,
 }
 
 impl Executor {
-    /// Carries `action` out in the background. `Finish` is the loop's own.
+    /// Performs `action` in the background. The loop itself handles `Finish`.
     pub(crate) fn perform(&self, action: Action) -> Result<(), RalphError> {
         let executor = self.clone();
         let messages = self.messages.clone();
         let spawned =
-            std::thread::Builder::new().spawn(move || or_tell_of_loss(&messages, || executor.act(action)));
+            std::thread::Builder::new().spawn(move || report_panic(&messages, || executor.act(action)));
         spawned.map(drop).map_err(RalphError::io("cannot start a thread"))
     }
 
-    /// Tells the loop. One that is over does not listen.
-    pub(crate) fn tell(&self, event: Event) {
+    /// Sends an event to the loop. A loop that has finished no longer receives.
+    pub(crate) fn send(&self, event: Event) {
         let _ = self.messages.send(Message::Event(event));
     }
 
@@ -79,7 +78,7 @@ impl Executor {
 
     fn act(&self, action: Action) {
         let event = match action {
-            Action::Ask => Event::Asked(self.ask()),
+            Action::Query => Event::Queried(self.query()),
             Action::Check => Event::Checked { left: self.check() },
             Action::Start { ticket, serial, attempt } => return self.attempt(&ticket, serial, attempt),
             Action::Find { ticket, serial } => self.find_attempt(ticket, serial),
@@ -99,80 +98,80 @@ impl Executor {
             Action::Stop { sessions, at_once } => return self.stop(&sessions, at_once),
             Action::Finish => return,
         };
-        self.tell(event);
+        self.send(event);
     }
 
-    /// What the query prints.
-    pub(crate) fn ask(&self) -> Result<Asked, String> {
-        let probe = self.house.open_probe().map_err(|error| chain(&error))?;
-        let answer = self.shell.run(&self.settings.query, probe.as_ref());
-        let answer = answer.map_err(|error| format!("it cannot be run: {error}"))?;
-        match answer.failure() {
+    /// Runs the ticket query.
+    pub(crate) fn query(&self) -> Result<QueryOutput, String> {
+        let probe = self.service.open_probe().map_err(|error| chain(&error))?;
+        let result = self.shell.run(&self.settings.query, probe.as_ref());
+        let result = result.map_err(|error| format!("cannot run it: {error}"))?;
+        match result.failure() {
             Some(why) => Err(why),
-            None => Ok(Asked { lines: answer.lines() }),
+            None => Ok(QueryOutput { lines: result.lines() }),
         }
     }
 
-    /// Whether something is left to do. A check that cannot be run says nothing of that, so there is.
+    /// Runs the completion check. Returns whether something is left to do, also if the check cannot be run.
     fn check(&self) -> bool {
         let Some(check) = &self.settings.check else { return true };
-        let answer = match self.house.open_probe() {
+        let result = match self.service.open_probe() {
             Ok(probe) => self.shell.run(check, probe.as_ref()).map_err(|error| error.to_string()),
             Err(error) => Err(chain(&error)),
         };
-        let why = match answer.map(|answer| (answer.status.code(), answer.failure())) {
+        let why = match result.map(|result| (result.status.code(), result.failure())) {
             Ok((Some(0), _)) => return true,
             Ok((Some(1..CANNOT_EXECUTE), _)) => return false,
             Ok((_, failure)) => failure.unwrap_or_default(),
             Err(why) => why,
         };
-        self.warn(format!("the completion check cannot be run: {why}"));
+        self.warn(format!("cannot run the completion check: {why}"));
         true
     }
 
     pub(crate) fn load(&self, session: &SessionId) -> Result<Session, RalphError> {
-        let store = self.house.open_for_writing()?;
-        let gone = || HouseError::BadRequest(format!("the record of session {session} is gone"));
-        Ok(pollster::block_on(store.load(session))?.ok_or_else(gone)?)
+        let store = self.service.open_for_writing()?;
+        let missing = || ServiceError::BadRequest(format!("the record of session {session} was not found"));
+        Ok(pollster::block_on(store.load(session))?.ok_or_else(missing)?)
     }
 
     fn seal(&self, ticket: &Ticket, session: &SessionId) -> Result<Sealed, String> {
-        let sealed = insist(|| self.try_seal(ticket, session));
-        sealed.unwrap_or_else(|error| Err(format!("its work cannot be put on its branch: {}", chain(&error))))
+        let sealed = with_retries(|| self.try_seal(ticket, session));
+        sealed.unwrap_or_else(|error| Err(format!("cannot commit its work to its branch: {}", chain(&error))))
     }
 
     fn try_seal(&self, ticket: &Ticket, session: &SessionId) -> Result<Result<Sealed, String>, RalphError> {
         let place = self.find_worktree(session)?;
         if let Some(place) = place {
-            return Ok(seal(&place, ticket, &self.mainline, self.settings.uncommitted)?);
+            return Ok(seal(&place, ticket, &self.base_branch, self.settings.uncommitted)?);
         }
-        // It went by itself, because nothing was in it that is not on a branch.
-        let branch = self.mainline.find_branch(ticket)?;
+        // The worktree was already removed, because all its work is on a branch.
+        let branch = self.base_branch.find_branch(ticket)?;
         Ok(Ok(match branch {
-            Some(tip) if !self.mainline.contains(&tip)? => Sealed::Work { tip },
+            Some(tip) if !self.base_branch.contains(&tip)? => Sealed::Work { tip },
             _ => Sealed::Nothing,
         }))
     }
 
-    /// The worktree of a session, where it is still there.
+    /// Returns the worktree of a session if it still exists.
     fn find_worktree(&self, session: &SessionId) -> Result<Option<PathBuf>, RalphError> {
         let worktree = self.load(session)?.worktree;
         let Some(path) = worktree.map(|worktree| worktree.path.as_path().to_owned()) else { return Ok(None) };
-        let is_there = path.try_exists().map_err(RalphError::io("cannot look at a worktree"))?;
-        Ok(is_there.then_some(path))
+        let exists = path.try_exists().map_err(RalphError::io("cannot check a worktree"))?;
+        Ok(exists.then_some(path))
     }
 
-    /// Merges, while nobody else does: not this loop, and no other in this repository.
+    /// Merges the work while holding the merge lock of the repository.
     fn merge(&self, ticket: &Ticket, session: &SessionId, tip: &str) -> Result<MergeOutcome, RalphError> {
-        let store = self.house.open_for_writing()?;
-        let name = LockName::new(&format!("ralph-merge:{}", self.site.name.hash))?;
+        let store = self.service.open_for_writing()?;
+        let name = LockName::new(&format!("ralph-merge:{}", self.loop_context.name.hash))?;
         let _lock = match pollster::block_on(store.lock(&name, MERGE_WAIT)) {
             Err(StoreError::LockTimeout { .. }) => {
                 return Ok(MergeOutcome::Deferred { why: "another loop is merging".to_owned() });
             }
             other => other?,
         };
-        Ok(match self.mainline.merge(ticket, tip)? {
+        Ok(match self.base_branch.merge(ticket, tip)? {
             MergeOutcome::Conflict { paths, .. } => {
                 MergeOutcome::Conflict { paths, worktree: self.find_worktree(session)? }
             }
@@ -180,43 +179,42 @@ impl Executor {
         })
     }
 
-    /// Saves and removes a worktree, and with it a branch that is merged. Says why it stays. Nobody comes back for
-    /// it later, so a reason must hold for more than a moment: a look that failed, somebody who is just leaving.
+    /// Rescues and removes a worktree, and deletes its branch if that is merged. Returns why the worktree was kept.
+    /// It is not tried again later, so temporary causes are retried here: a failed read, a process that is exiting.
     pub(crate) fn clear(&self, ticket: &Ticket, session: &SessionId) -> Option<String> {
         let try_once = || match self.try_clear(session) {
             Ok(None) => self.discard_merged(ticket).map_err(|error| chain(&error)),
             Ok(Some(kept)) => Err(kept),
             Err(error) => Err(chain(&error)),
         };
-        insist(try_once).err()
+        with_retries(try_once).err()
     }
 
     fn try_clear(&self, session: &SessionId) -> Result<Option<String>, RalphError> {
-        let store = self.house.open_for_writing()?;
-        let (probe, cleaner) = (self.house.open_probe()?, self.house.require_cleaner()?);
+        let store = self.service.open_for_writing()?;
+        let (probe, cleaner) = (self.service.open_probe()?, self.service.require_cleaner()?);
         let Some(session) = pollster::block_on(store.load(session))? else { return Ok(None) };
-        let unnamed = || HouseError::BadRequest("the store has no identifier".to_owned());
+        let unnamed = || ServiceError::BadRequest("the store has no identifier".to_owned());
         let uuid = store.describe().uuid.ok_or_else(unnamed)?;
-        let Some(plot) = Plot::of(&session, &uuid) else { return Ok(None) };
-        let gone = pollster::block_on(remove_worktree(
+        let Some(location) = WorktreeLocation::of(&session, &uuid) else { return Ok(None) };
+        let removal = pollster::block_on(remove_worktree(
             store.as_ref(),
             probe.as_ref(),
             cleaner.as_ref(),
             &session,
-            &plot,
+            &location,
             false,
         ))?;
-        pollster::block_on(cleaner.sweep(&plot.root, probe.as_ref())).map_err(HouseError::from)?;
-        Ok(gone.kept)
+        Ok(removal.trouble().cloned())
     }
 
-    /// Deletes the branch of a ticket that has nothing which is not merged. A worktree takes its branch along; one
-    /// that went before the merge, because its loop was killed, left it there.
+    /// Deletes the branch of a ticket if it is fully merged. Removing a worktree deletes its branch, but not if the
+    /// worktree was removed before the merge because the loop was killed.
     fn discard_merged(&self, ticket: &Ticket) -> Result<(), RalphError> {
-        if let Some(tip) = self.mainline.find_branch(ticket)?
-            && self.mainline.contains(&tip)?
+        if let Some(tip) = self.base_branch.find_branch(ticket)?
+            && self.base_branch.contains(&tip)?
         {
-            self.mainline.discard_branch(ticket, &tip, &self.mainline.reference())?;
+            self.base_branch.discard_branch(ticket, &tip, &self.base_branch.reference())?;
         }
         Ok(())
     }
@@ -224,33 +222,33 @@ impl Executor {
     fn stop(&self, sessions: &[SessionId], at_once: bool) {
         self.shell.cancel();
         if !sessions.is_empty() {
-            let grace = if at_once { Duration::ZERO } else { self.house.config.stop_grace.value };
+            let grace = if at_once { Duration::ZERO } else { self.service.config.stop_grace.value };
             if let Err(error) = self.try_stop(sessions, grace) {
-                self.warn(format!("the sessions cannot be stopped: {}", chain(&error)));
+                self.warn(format!("cannot stop the sessions: {}", chain(&error)));
             }
         }
         if at_once {
-            self.tell(Event::Killed);
+            self.send(Event::Killed);
         }
     }
 
     fn try_stop(&self, sessions: &[SessionId], grace: Duration) -> Result<(), RalphError> {
-        let (store, probe) = (self.house.open_for_writing()?, self.house.open_probe()?);
+        let (store, probe) = (self.service.open_for_writing()?, self.service.open_probe()?);
         let policy = stop_policy(grace);
-        pollster::block_on(self.house.stop(store.as_ref(), probe.as_ref(), sessions, &policy))?;
+        pollster::block_on(self.service.stop(store.as_ref(), probe.as_ref(), sessions, &policy))?;
         Ok(())
     }
 
-    /// Puts a session in order whose supervisor did not.
+    /// Recovers sessions whose supervisor was killed, whatever their age.
     pub(crate) fn recover(&self) -> Result<(), RalphError> {
         let policy = Policy { min_age: Duration::ZERO, ..(*self.policy).clone() };
-        pollster::block_on(self.house.recover(&policy, &Silent))?;
+        pollster::block_on(self.service.recover(&policy, &Silent))?;
         Ok(())
     }
 }
 
-/// Does what may fail for a moment only. Whoever is in the way, such as a git that a killed loop left, is done soon.
-pub(crate) fn insist<T, E>(mut work: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+/// Retries an operation that can fail temporarily, for example because a git process of a killed loop still runs.
+pub(crate) fn with_retries<T, E>(mut work: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     for pause in PAUSES {
         if let Ok(done) = work() {
             return Ok(done);
@@ -260,10 +258,10 @@ pub(crate) fn insist<T, E>(mut work: impl FnMut() -> Result<T, E>) -> Result<T, 
     work()
 }
 
-/// Does `work`. Where it breaks off the loop hears of that: it would wait for the outcome for ever.
-fn or_tell_of_loss(messages: &Sender<Message>, work: impl FnOnce()) {
+/// Runs `work`. If it panics, informs the loop, which would wait for its event forever.
+fn report_panic(messages: &Sender<Message>, work: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
-        let _ = messages.send(Message::Lost);
+        let _ = messages.send(Message::Panicked);
     }
 }
 
@@ -272,11 +270,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn i8_the_loop_hears_of_work_that_broke_off_and_of_no_other() {
-        let (messages, heard) = std::sync::mpsc::channel();
-        or_tell_of_loss(&messages, || ());
-        assert!(heard.try_recv().is_err());
-        or_tell_of_loss(&messages, || panic!("as it must"));
-        assert!(matches!(heard.try_recv(), Ok(Message::Lost)));
+    fn i8_panic_of_an_action_is_reported_to_the_loop() {
+        let (messages, received) = std::sync::mpsc::channel();
+        report_panic(&messages, || ());
+        assert!(received.try_recv().is_err());
+        report_panic(&messages, || panic!("expected panic"));
+        assert!(matches!(received.try_recv(), Ok(Message::Panicked)));
     }
 }

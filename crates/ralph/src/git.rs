@@ -1,8 +1,8 @@
-//! Git itself, for what changes branches that people work on: a merge is what their own git makes of it, with
-//! their attributes, drivers and filters.
+//! Runs the git program for changes to the user's branches, so that merges use the user's attributes, drivers and
+//! filters.
 //!
-//! It runs no hook, asks nobody anything, and is in a process group of its own: a Ctrl-C that ends the loop
-//! does not end a merge in the middle.
+//! It runs no hooks, never prompts, and has its own process group: Ctrl-C stops the loop but does not interrupt a
+//! merge.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::capture::capture;
 
-/// What git would take for its own place or settings, from whoever started the loop.
+/// Environment variables of the caller that would change git's repository or settings.
 const INHERITED: [&str; 9] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -25,7 +25,7 @@ const INHERITED: [&str; 9] = [
     "GIT_CEILING_DIRECTORIES",
 ];
 
-/// Settings that a machine's merge goes by, whatever its user has chosen for their own.
+/// Settings for automatic merges, which override the user's.
 const SETTINGS: [&str; 6] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -35,36 +35,36 @@ const SETTINGS: [&str; 6] = [
     "maintenance.auto=false",
 ];
 
-/// Whose work it is where the user never told git a name.
+/// Identity for commits if the user has not configured one.
 const NAME: &str = "sexton";
 const EMAIL: &str = "sexton@localhost";
 
-/// Git, in one directory.
+/// Runs git in one directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Git {
     directory: PathBuf,
 }
 
-/// A git that did not do what it should.
+/// Why a git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// It could not be executed, or what it said could not be read.
+    /// Git could not be executed, or its output could not be read.
     #[error("cannot run git")]
     NotRun(#[source] io::Error),
-    /// What it keeps could not be read.
+    /// A file of git could not be read.
     #[error("cannot read {}", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// It failed.
+    /// Git reported an error.
     #[error("git {command}: {why}")]
     Failed {
-        /// What it was told.
+        /// The git command.
         command: String,
-        /// What it said.
+        /// The error text.
         why: String,
     },
 }
@@ -75,7 +75,7 @@ impl GitError {
         |source| GitError::Unreadable { path, source }
     }
 
-    /// Whether one may not even look.
+    /// Returns whether permission was denied.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self, GitError::Unreadable { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
@@ -86,18 +86,18 @@ impl Git {
         Git { directory: directory.to_owned() }
     }
 
-    /// Where it works.
+    /// Returns the working directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Runs it, and gives back what it said and how it ended.
+    /// Runs git and returns its output and exit status.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<Output, GitError> {
         capture(&mut self.command(arguments)).map_err(GitError::NotRun)
     }
 
-    /// Runs it, which must succeed, and gives back what it printed without the last newline.
-    pub(crate) fn say<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String, GitError> {
+    /// Runs git and returns its standard output without the last newline. Fails unless git succeeds.
+    pub(crate) fn output<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String, GitError> {
         let output = self.run(arguments)?;
         if !output.status.success() {
             return Err(failed(arguments, &output));
@@ -105,8 +105,8 @@ impl Git {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
     }
 
-    /// Runs it, and gives back whether it ended well.
-    pub(crate) fn asks<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<bool, GitError> {
+    /// Runs git and returns whether it exited with 0. Fails unless it exited with 0 or 1.
+    pub(crate) fn test<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<bool, GitError> {
         let output = self.run(arguments)?;
         match output.status.code() {
             Some(0) => Ok(true),
@@ -115,15 +115,16 @@ impl Git {
         }
     }
 
-    /// The commit that `name` means, if any. Git says no of what it could not read, too, so it is asked twice.
+    /// Returns the commit that `name` refers to, if any. Git also reports a ref that it could not read as missing, so
+    /// a missing ref is checked twice.
     pub(crate) fn find_commit(&self, name: &str) -> Result<Option<String>, GitError> {
-        match self.ask_for_commit(name)? {
-            None => self.ask_for_commit(name),
+        match self.rev_parse(name)? {
+            None => self.rev_parse(name),
             found => Ok(found),
         }
     }
 
-    fn ask_for_commit(&self, name: &str) -> Result<Option<String>, GitError> {
+    fn rev_parse(&self, name: &str) -> Result<Option<String>, GitError> {
         let name = format!("{name}^{{commit}}");
         let output = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &name])?;
         match output.status.code() {
@@ -133,9 +134,9 @@ impl Git {
         }
     }
 
-    /// Whether everything up to `old` is in `new`.
+    /// Returns whether `old` is an ancestor of `new`.
     pub(crate) fn contains(&self, new: &str, old: &str) -> Result<bool, GitError> {
-        self.asks(&["merge-base", "--is-ancestor", old, new])
+        self.test(&["merge-base", "--is-ancestor", old, new])
     }
 
     fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
@@ -152,12 +153,14 @@ impl Git {
         command
     }
 
-    /// The same git with a name to sign with, where its user never gave it one.
-    pub(crate) fn sign<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String, GitError> {
+    /// Runs git with a default identity if the user has not configured one. Returns its trimmed output.
+    pub(crate) fn output_with_identity<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String, GitError> {
         let mut command = self.command(arguments);
         if !self.run(&["var", "GIT_COMMITTER_IDENT"])?.status.success() {
-            for (who, what) in [("NAME", NAME), ("EMAIL", EMAIL)] {
-                command.env(format!("GIT_AUTHOR_{who}"), what).env(format!("GIT_COMMITTER_{who}"), what);
+            for (field, value) in [("NAME", NAME), ("EMAIL", EMAIL)] {
+                command
+                    .env(format!("GIT_AUTHOR_{field}"), value)
+                    .env(format!("GIT_COMMITTER_{field}"), value);
             }
         }
         let output = capture(&mut command).map_err(GitError::NotRun)?;
@@ -168,8 +171,8 @@ impl Git {
     }
 }
 
-/// What git said when it failed, on one line.
-pub(crate) fn complaint(output: &Output) -> String {
+/// Returns git's error text on one line.
+pub(crate) fn error_text(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(6).collect();
     if lines.is_empty() { output.status.to_string() } else { lines.join(" ") }
@@ -177,5 +180,5 @@ pub(crate) fn complaint(output: &Output) -> String {
 
 fn failed<S: AsRef<OsStr>>(arguments: &[S], output: &Output) -> GitError {
     let command = arguments.first().map(|first| first.as_ref().display().to_string()).unwrap_or_default();
-    GitError::Failed { command, why: complaint(output) }
+    GitError::Failed { command, why: error_text(output) }
 }

@@ -1,31 +1,31 @@
-//! The loop: tickets in, finished work out, and no crash that matters.
+//! The ralph loop: runs an agent for each ticket, merges finished work, and survives crashes.
 //!
-//! A [`Loop`] asks a query for tickets and lets an agent work on each, in a git worktree and on a branch of its
-//! own; what succeeds is merged. [`schedule`] decides, purely; `executor` acts, each action on a thread of its
-//! own; `keeper` makes the memory durable before anything is done that could not be told from it. A loop that is
-//! killed loses nothing: the next one recovers first, and goes on with the same memory.
+//! A [`Loop`] runs a query for tickets and starts an agent for each, in its own git worktree and branch. Work that
+//! succeeds is merged. [`schedule`] decides as pure functions; `executor` performs each action on its own thread;
+//! `loop_record` saves the state before any action whose effects could not be recognized without it. A killed loop
+//! loses nothing: the next one recovers first and continues from the saved state.
 //!
-//! Architecture invariant: nothing here prints. What happens is told as [`Notice`]s.
+//! Architecture invariant: this crate does not print. It reports events as [`Notice`]s.
 //!
-//! Architecture invariant: a ticket is data. It is a [`Ticket`] before it names anything, and never a part of a
-//! shell line.
+//! Architecture invariant: a ticket is data. It is parsed to a [`Ticket`] before it names anything, and is never part
+//! of a shell command line.
 
 mod agent;
 mod attempt;
+mod base_branch;
 mod capture;
 mod error;
 mod executor;
 mod git;
-mod keeper;
 mod logs;
-mod mainline;
+mod loop_context;
+mod loop_record;
 mod notice;
 mod run;
 pub mod schedule;
 mod seal;
 mod settings;
 mod shell;
-mod site;
 mod state;
 mod ticket;
 pub mod ticketflow;

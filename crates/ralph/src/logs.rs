@@ -1,7 +1,7 @@
-//! Where captured output goes: `<logs>/<ticket>.jsonl` is always the last attempt's, byte for byte.
+//! Captured output: `<logs>/<ticket>.jsonl` is always that of the last attempt, byte for byte.
 //!
-//! Each attempt has a file of its own, `<ticket>@<number>.jsonl`, and `<ticket>.jsonl` is a link to the last one:
-//! nothing of two attempts ever stands in one file, and what a record says of its log stays true.
+//! Each attempt has its own file `<ticket>@<number>.jsonl`, and `<ticket>.jsonl` is a link to the last one. So the
+//! output of two attempts is never mixed, and the log path in a record stays valid.
 
 use std::fs;
 use std::io;
@@ -24,10 +24,10 @@ impl Logs {
         Logs { directory }
     }
 
-    /// Makes way for attempt `serial`: returns its file, to which `<ticket>.jsonl` leads from now on.
+    /// Returns the log file of attempt `serial`, after linking `<ticket>.jsonl` to it.
     pub(crate) fn open(&self, ticket: &Ticket, serial: u64) -> io::Result<PathBuf> {
         create_private_dir(&self.directory)?;
-        // No ticket has an `@` in its name.
+        // A ticket cannot contain `@`.
         let name = format!("{ticket}@{serial}.jsonl");
         let link = self.directory.join(format!("{ticket}.jsonl"));
         let fresh = self.directory.join(format!(".{ticket}.new"));
@@ -40,10 +40,10 @@ impl Logs {
         Ok(self.directory.join(name))
     }
 
-    /// Removes what was last written to longer than `age` ago, and links that lead nowhere.
+    /// Removes files last written more than `age` ago, and dangling links.
     pub(crate) fn prune(&self, age: Duration) {
         let Some(limit) = SystemTime::now().checked_sub(age) else { return };
-        // What cannot be removed now is tried again by the next loop.
+        // Errors are ignored, because the next loop tries again.
         let entries =
             || fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|entry| entry.path());
         let ours = |path: &Path| path.extension().is_some_and(|extension| extension == "jsonl");
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ticket_leads_to_its_last_attempt_and_earlier_ones_stay_as_they_are() {
+    fn link_points_to_last_attempt_and_earlier_logs_are_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let logs = Logs::at(directory.path().join("logs"));
         let ticket: Ticket = "T-1".parse().unwrap();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn old_output_goes_with_the_links_to_it() {
+    fn old_logs_are_removed_with_their_links() {
         let directory = tempfile::tempdir().unwrap();
         let logs = Logs::at(directory.path().to_owned());
         let day = Duration::from_secs(86_400);

@@ -1,4 +1,4 @@
-//! What the loop tells: one notice for each thing that happened. The loop itself prints nothing.
+//! The notices that the loop reports, one for each event. The loop itself does not print.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,66 +10,66 @@ use sexton_core::recover::Report;
 use crate::state::{Phase, Stage, Work};
 use crate::ticket::Ticket;
 
-/// Something that happened.
+/// A notice.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Notice {
-    /// Recovery is done; nothing was scheduled before.
+    /// Recovery is done. It precedes all scheduling.
     Recovered {
-        /// What it found and did.
+        /// Its report.
         report: Box<Report>,
     },
-    /// The loop goes on where another was cut off.
+    /// The loop continues an interrupted one.
     Continued {
-        /// That loop's session.
+        /// Session of that loop.
         from: SessionId,
-        /// How many tickets were taken on so far.
+        /// Number of iterations so far.
         iteration: u64,
-        /// How many of them are not finished.
+        /// Number of unfinished tickets.
         unfinished: usize,
     },
-    /// The loop begins.
+    /// The loop has started.
     Began {
         /// Its session.
         session: SessionId,
-        /// What that is called.
+        /// Its session name.
         name: String,
-        /// The branch that work begins at and is merged into.
+        /// The branch that work starts from and is merged into.
         base: String,
     },
-    /// An attempt runs.
+    /// An attempt has started.
     Started {
         /// The ticket.
         ticket: Ticket,
-        /// Which attempt it is.
+        /// Number of the attempt, from 1.
         attempt: u64,
         /// Its session.
         session: SessionId,
         /// Its worktree.
         worktree: Option<PathBuf>,
-        /// Its output.
+        /// Its log file.
         log: Option<PathBuf>,
-        /// The session whose rescued work it goes on with.
+        /// The session whose rescued work it continues.
         rescue: Option<SessionId>,
     },
-    /// An attempt ended.
+    /// An attempt has ended.
     Ended {
         /// The ticket.
         ticket: Ticket,
         /// Its session.
         session: SessionId,
-        /// How: `succeeded`, `exit code 1`, `timed out` …
+        /// How it ended: `succeeded`, `exit code 1`, `timed out` …
         how: String,
         /// Whether it succeeded.
         success: bool,
     },
-    /// A ticket is tried again.
+    /// A ticket is retried.
     Retrying {
         /// The ticket.
         ticket: Ticket,
-        /// Which attempt comes.
+        /// Number of the next attempt.
         attempt: u64,
-        /// After how long, in seconds.
+        /// Pause before it, in seconds.
         #[serde(rename = "seconds", serialize_with = "as_seconds")]
         pause: Duration,
     },
@@ -77,103 +77,103 @@ pub enum Notice {
     Done {
         /// The ticket.
         ticket: Ticket,
-        /// What became of its work.
+        /// Outcome of its work.
         #[serde(flatten)]
         work: Work,
-        /// Why its worktree is still there.
+        /// Why its worktree was kept.
         kept: Option<String>,
     },
-    /// Work cannot be merged now, and will be tried again.
+    /// Work cannot be merged now; the merge will be retried.
     Deferred {
         /// The ticket.
         ticket: Ticket,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// Work cannot be merged by a machine.
+    /// Work cannot be merged automatically.
     Conflict {
         /// The ticket.
         ticket: Ticket,
-        /// The branch that holds it.
+        /// The branch that holds the work.
         branch: String,
-        /// The worktree that holds it.
+        /// The worktree that holds the work.
         worktree: Option<PathBuf>,
         /// The files that both sides changed.
         paths: Vec<String>,
     },
-    /// A ticket is not tried any more.
+    /// A ticket is set aside and not retried.
     SetAside {
         /// The ticket.
         ticket: Ticket,
-        /// Why.
+        /// The cause.
         why: String,
-        /// Its last output.
+        /// Log file of its last attempt.
         log: Option<PathBuf>,
     },
-    /// The query named something that cannot be a ticket.
+    /// The query returned an invalid ticket.
     Refused {
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
     /// The query failed.
     QueryFailed {
-        /// How.
+        /// The cause.
         why: String,
     },
-    /// Something else that its user should know.
+    /// Another warning for the user.
     Warning {
-        /// What.
+        /// The warning.
         what: String,
     },
-    /// The loop was told to stop.
+    /// The loop was requested to stop.
     Stopping {
-        /// How many sessions it ends for that.
+        /// Number of sessions that it stops.
         sessions: usize,
         /// Whether they are killed.
         at_once: bool,
     },
-    /// The loop could not go on.
+    /// The loop failed.
     Failed {
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// The loop is over.
+    /// The loop has finished.
     Finished(Summary),
 }
 
-/// A loop, told in the end.
+/// Summary of a finished loop.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// How it ended.
     pub phase: Phase,
-    /// How many tickets were taken on.
+    /// Number of iterations.
     pub iteration: u64,
-    /// What became of each, in the order of their names.
+    /// The tickets, ordered by name.
     pub tickets: Vec<Row>,
-    /// What is to be printed because nothing is left to do.
+    /// Text to print because nothing is left to do.
     pub promise: Option<String>,
-    /// Why it could not go on.
+    /// Why it failed.
     pub error: Option<String>,
 }
 
-/// One ticket, told in the end.
+/// A ticket in the summary.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Which.
+    /// The ticket.
     pub ticket: Ticket,
-    /// How often it was taken on.
+    /// Number of times it was taken on.
     pub iterations: u64,
-    /// What became of it.
+    /// Its final stage, or the stage at which the loop stopped.
     #[serde(flatten)]
     pub stage: Stage,
     /// Its last session.
     pub session: Option<SessionId>,
-    /// That one's output.
+    /// Log file of that session.
     pub log: Option<PathBuf>,
 }
 
 impl Summary {
-    /// Whether every ticket that was taken on is done.
+    /// Returns whether every ticket that was taken on is done.
     pub fn is_whole(&self) -> bool {
         self.tickets.iter().all(|row| matches!(row.stage, Stage::Done { .. }))
     }

@@ -1,4 +1,4 @@
-//! The loop's settings, made of the configuration: what was found out where nobody chose.
+//! The loop's settings, from the configuration and the defaults that depend on it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,75 +7,75 @@ use sexton_core::config::{Config, Origin, Uncommitted};
 
 use crate::agent::{Agent, AgentError};
 
-/// The ticket query and the completion check of who names none.
+/// The default ticket queries and completion check.
 pub(crate) const TK_FIRST: &str = "tk ready | head -1 | awk '{print $1}'";
 const TK_ALL: &str = "tk ready | awk '{print $1}'";
 pub(crate) const TK_LEFT: &str = "tk ready | grep -q .";
 
-/// The most tickets that can be worked on at once.
+/// Highest value of `ralph.parallel`.
 const MAX_PARALLEL: usize = 256;
 
-/// How the loop works.
+/// Settings of the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many tickets at once.
+    /// Maximum number of tickets in progress.
     pub parallel: usize,
-    /// How many tickets in all.
+    /// Maximum number of iterations.
     pub max_iterations: u64,
-    /// How often one ticket, where the query names it again.
+    /// Maximum number of iterations per ticket, if the query returns it again.
     pub max_iterations_per_ticket: u64,
-    /// Who works on them.
+    /// The agent that works on tickets.
     pub agent: Agent,
-    /// The shell line that prints them.
+    /// Shell command that prints tickets.
     pub query: String,
-    /// Whether that asks tk, because nobody named another.
+    /// Whether the query is the default, which runs tk.
     pub query_is_default: bool,
-    /// The shell line that fails when nothing is left; the query itself says so without one.
+    /// Shell command that fails when nothing is left. Without it, an empty query result means that.
     pub check: Option<String>,
-    /// How long to pause before the next ticket.
+    /// Pause before the next ticket.
     pub pause_between_tickets: Duration,
-    /// How long to pause before a ticket, or a merge, is tried again.
+    /// Pause before a ticket or a merge is retried.
     pub pause_between_retries: Duration,
-    /// How long an attempt may take.
+    /// Time limit of an attempt.
     pub attempt_timeout: Option<Duration>,
-    /// How often a ticket is tried again.
+    /// Maximum number of retries of a ticket.
     pub max_restarts: u64,
-    /// Whether a new attempt begins with the rescued work of the last one.
+    /// Whether a retry starts from the rescued work of the last attempt.
     pub from_rescue: bool,
     /// Whether finished work is merged.
     pub merge: bool,
-    /// What becomes of changes that a successful agent did not commit.
+    /// What to do with changes that a successful agent did not commit.
     pub uncommitted: Uncommitted,
-    /// The branch that work begins at and is merged into; the one checked out here without one.
+    /// The branch that work starts from and is merged into. Default: the one checked out.
     pub base: Option<String>,
-    /// Where worktrees are made; where all others are without one.
+    /// Worktree root. Default: that of all other sessions.
     pub worktrees: Option<PathBuf>,
-    /// Whether the agent's standard output is kept by its ticket.
+    /// Whether the agent's standard output is logged by ticket.
     pub capture: bool,
-    /// Where; in the state directory without one.
+    /// Directory of these logs. Default: in the state directory.
     pub logs: Option<PathBuf>,
-    /// What is printed when nothing is left to do.
+    /// Text to print when nothing is left to do.
     pub promise: Option<String>,
 }
 
-/// Settings that no loop can work with.
+/// Why settings are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The agent.
+    /// The agent's command is invalid.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// A number makes no sense.
+    /// A number is out of range.
     #[error("`{key}` is {value}, but must be {expected}")]
     Number {
-        /// Which.
+        /// The key.
         key: &'static str,
-        /// What it is.
+        /// The value.
         value: usize,
-        /// What it should be.
+        /// The allowed range.
         expected: &'static str,
     },
-    /// A repository that is not trusted wants to say what runs, and nobody else says it.
-    #[error("{}: wants to set {}, and this repository is not trusted", .path.display(), .keys.join(", "))]
+    /// A repository that is not trusted sets commands, and no trusted source sets them.
+    #[error("{}: sets {}, but this repository is not trusted", .path.display(), .keys.join(", "))]
     NotTrusted {
         /// The file.
         path: PathBuf,
@@ -85,7 +85,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// What the configuration says.
+    /// Creates the settings from the configuration.
     pub fn from_config(config: &Config) -> Result<Settings, SettingsError> {
         require_trusted_commands(config)?;
         let parallel = config.ralph_parallel.value;
@@ -102,8 +102,8 @@ impl Settings {
         )?;
         let query = config.ralph_ticket_query.value.0.clone();
         let query_is_default = query.is_none();
-        // One who asks for the first ticket only is told of one that is worked on already, for ever.
-        let of_tk = if parallel > 1 { TK_ALL } else { TK_FIRST };
+        // A query for only the first ticket would always return one that is in progress.
+        let default_query = if parallel > 1 { TK_ALL } else { TK_FIRST };
         let check = config.ralph_completion_check.value.0.clone();
         let timeout =
             if parallel > 1 { &config.ralph_dispatch_timeout } else { &config.ralph_attempt_timeout };
@@ -112,7 +112,7 @@ impl Settings {
             max_iterations: config.ralph_max_iterations.value as u64,
             max_iterations_per_ticket: config.ralph_max_iterations_per_ticket.value as u64,
             agent,
-            query: query.unwrap_or_else(|| of_tk.to_owned()),
+            query: query.unwrap_or_else(|| default_query.to_owned()),
             query_is_default,
             check: check.or_else(|| query_is_default.then(|| TK_LEFT.to_owned())),
             pause_between_tickets: config.ralph_sleep_between_tickets.value,
@@ -131,8 +131,8 @@ impl Settings {
     }
 }
 
-/// Refuses to go on with defaults where the repository names commands that its user does not trust: those
-/// would be other tickets, or another agent, than anybody meant.
+/// Fails if the repository sets commands but is not trusted. Using the defaults instead could run other tickets or
+/// another agent than intended.
 fn require_trusted_commands(config: &Config) -> Result<(), SettingsError> {
     let origins = [
         ("ralph.agent", &config.ralph_agent.origin),
@@ -141,13 +141,13 @@ fn require_trusted_commands(config: &Config) -> Result<(), SettingsError> {
         ("ralph.ticket_query", &config.ralph_ticket_query.origin),
         ("ralph.completion_check", &config.ralph_completion_check.origin),
     ];
-    // A workflow is what pi is told: another agent needs none.
+    // Only pi uses a workflow.
     let another_agent = config.ralph_agent.origin != Origin::Default;
-    let unsaid = |key: &str| {
+    let is_unset = |key: &str| {
         origins.iter().any(|(known, origin)| *known == key && **origin == Origin::Default)
             && !(another_agent && key.starts_with("ralph.workflow"))
     };
-    let mut ignored = config.ignored.iter().filter(|ignored| unsaid(ignored.key)).peekable();
+    let mut ignored = config.ignored.iter().filter(|ignored| is_unset(ignored.key)).peekable();
     let Some(first) = ignored.peek().map(|ignored| ignored.path.clone()) else { return Ok(()) };
     let keys = ignored.filter(|ignored| ignored.path == first).map(|ignored| ignored.key).collect();
     Err(SettingsError::NotTrusted { path: first, keys })
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_nothing_asks_tk_and_starts_pi() {
+    fn defaults_are_tk_and_pi() {
         let serial = settings("", None).unwrap();
         assert_eq!(serial.query, "tk ready | head -1 | awk '{print $1}'");
         assert_eq!(serial.check.as_deref(), Some("tk ready | grep -q ."));
@@ -176,41 +176,41 @@ mod tests {
     }
 
     #[test]
-    fn several_at_once_are_asked_for_together_and_have_longer() {
+    fn parallel_loop_queries_all_tickets_and_has_a_longer_timeout() {
         let parallel = settings("[ralph]\nparallel = 4", None).unwrap();
         assert_eq!(parallel.query, "tk ready | awk '{print $1}'");
         assert_eq!(parallel.attempt_timeout, Some(Duration::from_secs(1800)));
     }
 
     #[test]
-    fn another_query_says_by_itself_when_nothing_is_left() {
+    fn custom_query_has_no_default_check() {
         let other = settings("[ralph]\nticket_query = \"cat todo\"", None).unwrap();
         assert_eq!((other.query.as_str(), other.check), ("cat todo", None));
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_settings_are_refused() {
         assert!(settings("[ralph]\nparallel = 0", None).unwrap_err().to_string().contains("between 1 and"));
         assert!(settings("[ralph]\nagent = \"claude\"", None).unwrap_err().to_string().contains("{ticket}"));
     }
 
     #[test]
-    fn commands_of_a_repository_that_is_not_trusted_must_be_given_by_somebody_else() {
+    fn commands_of_untrusted_repository_must_be_set_elsewhere() {
         let foreign = || {
             let values = vec![
                 ("ralph.ticket_query", "steal".to_owned()),
                 ("ralph.workflow", "/evil".to_owned()),
                 ("ralph.max_iterations", "3".to_owned()),
             ];
-            Some(ForeignLayer { path: "/repo/config.json".into(), trusted: false, values })
+            Some(ForeignLayer { path: "/repo/config.json".into(), trusted: false, own_store: false, values })
         };
         let refused = settings("", foreign()).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "/repo/config.json: wants to set ralph.workflow, ralph.ticket_query, and this repository is not trusted"
+            "/repo/config.json: sets ralph.workflow, ralph.ticket_query, but this repository is not trusted"
         );
         let own = "[ralph]\nticket_query = \"mine\"\nagent = \"claude {ticket}\"";
         let given = settings(own, foreign()).unwrap();
-        assert_eq!((given.query.as_str(), given.max_iterations), ("mine", 3));
+        assert_eq!((given.query.as_str(), given.max_iterations), ("mine", 50));
     }
 }

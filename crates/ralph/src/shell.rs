@@ -1,5 +1,4 @@
-//! The user's own shell lines: the ticket query and the completion check. They run as they stand; nothing is
-//! ever put into them.
+//! Runs the user's shell commands: the ticket query and the completion check. They run unchanged; nothing is inserted.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,32 +14,32 @@ use sexton_core::probe::COOKIE;
 use sexton_core::{ProcessProbe, SessionId};
 use sexton_supervise::{Watched, wait_for_all, watch_process};
 
-/// How long a line may take.
+/// Time limit of a command.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How much of what it prints is read.
+/// Maximum number of bytes of output that are read.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// How much of what it complains is told.
-const MAX_COMPLAINT: usize = 300;
+/// Maximum number of characters of standard error in a message.
+const MAX_STDERR: usize = 300;
 
-/// What runs them.
+/// Runs shell commands.
 pub(crate) struct Shell {
-    /// Where.
+    /// Working directory.
     directory: PathBuf,
-    /// The loop's own session: what is left of a line when the loop is killed is ended with that.
+    /// The loop's session. Commands carry its cookie, so that recovery stops those of a killed loop.
     session: Option<SessionId>,
-    /// Those that run. None is reaped while it is in here, so that its number is still its own.
+    /// Running process groups. A process is not reaped while it is in the list, so its pid cannot be reused.
     running: Mutex<Vec<Pid>>,
     cancelled: AtomicBool,
 }
 
-/// What a line did.
+/// Result of a command.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ShellResult {
     pub(crate) status: ExitStatus,
     pub(crate) output: String,
-    complaint: String,
+    stderr: String,
     in_time: bool,
 }
 
@@ -49,28 +48,28 @@ impl Shell {
         Shell { directory, session, running: Mutex::new(Vec::new()), cancelled: AtomicBool::new(false) }
     }
 
-    /// Runs `line`, and ends it where it takes too long.
-    pub(crate) fn run(&self, line: &str, probe: &dyn ProcessProbe) -> io::Result<Answer> {
-        // Files and not pipes: what a line leaves in the background would keep a pipe open.
-        let (output, complaint) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    /// Runs `line` and kills it when it exceeds the time limit.
+    pub(crate) fn run(&self, line: &str, probe: &dyn ProcessProbe) -> io::Result<ShellResult> {
+        // Files and not pipes: a background process of the command would keep a pipe open.
+        let (output, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = Command::new("sh");
         command.arg("-c").arg(line).current_dir(&self.directory).stdin(Stdio::null()).process_group(0);
-        command.stdout(output.try_clone()?).stderr(complaint.try_clone()?);
+        command.stdout(output.try_clone()?).stderr(stderr.try_clone()?);
         if let Some(session) = &self.session {
             command.env(COOKIE, session.as_str());
         }
         let mut child = command.spawn()?;
         let ended = self.wait(&child, probe);
         if !matches!(ended, Ok(true)) {
-            end_group(group(&child));
+            kill_group(group(&child));
         }
-        // Only now may its number be given out again.
+        // From here on its pid can be reused.
         self.forget(&child);
         let status = child.wait()?;
-        Ok(Answer {
+        Ok(ShellResult {
             status,
             output: load(output)?,
-            complaint: load(complaint)?.trim().chars().take(MAX_COMPLAINT).collect(),
+            stderr: load(stderr)?.trim().chars().take(MAX_STDERR).collect(),
             in_time: ended?,
         })
     }
@@ -93,22 +92,22 @@ impl Shell {
         running.retain(|pid| Some(*pid) != group(child));
     }
 
-    /// Ends whatever runs: nobody waits for its answer any more.
+    /// Kills all running commands, because their results are no longer needed.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.iter().for_each(|pid| end_group(Some(*pid)));
+        running.iter().for_each(|pid| kill_group(Some(*pid)));
     }
 }
 
-/// The group of a child, which is its own.
+/// Returns the process group of a child, which is its leader.
 fn group(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-fn end_group(group: Option<Pid>) {
+fn kill_group(group: Option<Pid>) {
     if let Some(group) = group {
-        // One that is gone already is what was wanted.
+        // The group may have exited already.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
@@ -120,24 +119,24 @@ fn load(mut file: File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-impl Answer {
-    /// Says how a line failed; `None` where it did not.
+impl ShellResult {
+    /// Returns why the command failed, or `None` if it succeeded.
     pub(crate) fn failure(&self) -> Option<String> {
         let how = if !self.in_time {
             format!("it took longer than {} seconds", LIMIT.as_secs())
         } else if let Some(signal) = self.status.signal() {
-            format!("signal {signal} ended it")
+            format!("ended by signal {signal}")
         } else {
             match self.status.code() {
                 Some(0) => return None,
-                code => format!("it ended with {}", code.unwrap_or(-1)),
+                code => format!("exit code {}", code.unwrap_or(-1)),
             }
         };
-        let complaint = self.complaint.escape_debug().to_string();
-        Some(if complaint.is_empty() { how } else { format!("{how}: {complaint}") })
+        let stderr = self.stderr.escape_debug().to_string();
+        Some(if stderr.is_empty() { how } else { format!("{how}: {stderr}") })
     }
 
-    /// What it printed, line by line, without blank ones.
+    /// Returns the lines of standard output that are not blank.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.output.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }

@@ -1,5 +1,5 @@
-//! What the loop remembers: which tickets it took on and how far each has come. It is kept in the `loop` of the
-//! loop's own record, and is all that the next loop needs to go on.
+//! The state of the loop: the tickets that it took on and the progress of each. It is stored in the field `loop` of the
+//! loop's record, and is all that the next loop needs to continue.
 
 use std::collections::BTreeMap;
 
@@ -9,54 +9,54 @@ use sexton_core::{OsText, SessionId, Time};
 
 use crate::ticket::Ticket;
 
-/// The word by which a record's loop is known as one of ours.
+/// Marks a record's loop state as one of this crate.
 const KIND: &str = "ralph";
 
-/// The loop's memory.
+/// The loop's state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     kind: String,
     /// The repository.
     pub repo: OsText,
-    /// Whose sessions they are: the same from loop to loop.
+    /// Id of the run, kept across restarts. Tags of sessions contain it.
     pub run: SessionId,
-    /// The branch that work begins at and is merged into.
+    /// The branch that work starts from and is merged into.
     pub base: String,
-    /// How many attempts were begun. Each session is marked with its number.
+    /// Number of attempts started. The tag of each session contains its number.
     pub serial: u64,
     /// The tickets.
     pub tickets: BTreeMap<Ticket, Progress>,
-    /// Where the loop is.
+    /// Phase of the loop.
     #[serde(skip)]
     pub phase: Phase,
-    /// How many times a ticket was taken on.
+    /// Number of iterations: how often a ticket was taken on.
     #[serde(skip)]
     pub iteration: u64,
 }
 
-/// Where the loop is.
+/// Phase of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It works, or was killed while it did.
+    /// The loop is running, or was killed while it ran.
     #[default]
     Running,
-    /// It was told to stop, and lets its sessions end.
+    /// The loop is stopping its sessions.
     Stopping,
-    /// It was told to stop, and did.
+    /// The loop has stopped on request.
     Interrupted,
     /// Nothing is left to do.
     Complete,
-    /// It took on as many tickets as it may.
+    /// The limit of iterations is reached.
     Exhausted,
-    /// Something is left to do, and none of it can be taken on.
+    /// Work is left, but none of it can be taken on.
     Stuck,
-    /// It could not go on.
+    /// The loop failed.
     Failed,
 }
 
 impl Phase {
-    /// The phase as records spell it.
+    /// Returns the phase as written in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::Running => "running",
@@ -69,149 +69,149 @@ impl Phase {
         }
     }
 
-    /// Whether a run that was left in this phase came to its end. Any other goes on.
+    /// Returns whether a run in this phase has ended. Any other run is continued.
     pub fn is_end(self) -> bool {
         matches!(self, Phase::Complete | Phase::Exhausted | Phase::Stuck)
     }
 }
 
-/// How far a ticket has come.
+/// The progress of a ticket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// How often it was taken on.
+    /// Number of times it was taken on.
     pub iterations: u64,
-    /// How many attempts failed since it was last taken on.
+    /// Number of failed attempts since it was last taken on.
     pub failures: u64,
-    /// How many attempts ended with their loop; they count for nothing else.
+    /// Number of attempts that ended because the loop ended. They do not count as failures.
     #[serde(default)]
     pub interruptions: u64,
-    /// Where its last session's output is.
+    /// Log file of its last session.
     #[serde(default)]
     pub log: Option<OsText>,
     /// Its last session.
     #[serde(default)]
     pub session: Option<SessionId>,
-    /// Where it is.
+    /// Stage of the ticket.
     pub stage: Stage,
 }
 
-/// Where a ticket is. What is not final is gone on with by the next loop.
+/// Stage of a ticket. The next loop continues stages that are not final.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "at")]
 pub enum Stage {
-    /// It is to be tried, not before this.
+    /// The ticket waits for its next attempt.
     Waiting {
-        /// When.
+        /// Earliest time of the attempt.
         not_before: Time,
     },
-    /// An attempt was begun.
+    /// An attempt was started.
     Running {
-        /// Its number.
+        /// Number of the attempt.
         serial: u64,
     },
-    /// Its agent succeeded; what that left is to be put on the branch.
+    /// The agent succeeded; its work is to be committed to the branch.
     Sealing,
-    /// Its work is to be merged.
+    /// The work is to be merged.
     Merging {
         /// The commit.
         tip: String,
-        /// Why it could not be, so far.
+        /// Why the last try was deferred.
         #[serde(default)]
         deferred: Option<String>,
     },
-    /// Its worktree is to go.
+    /// The worktree is to be removed.
     Clearing {
-        /// What comes then.
+        /// What follows.
         then: Then,
     },
-    /// Final: it was done.
+    /// Final: the ticket is done.
     Done {
-        /// What became of its work.
+        /// Outcome of its work.
         work: Work,
-        /// Why its worktree is still there.
+        /// Why its worktree was kept.
         #[serde(default)]
         kept: Option<String>,
     },
-    /// Final: its work cannot be merged by a machine. Branch and worktree stay.
+    /// Final: the work cannot be merged automatically. Branch and worktree are kept.
     Conflict {
         /// The files that both sides changed.
         paths: Vec<String>,
         /// The worktree.
         worktree: Option<OsText>,
     },
-    /// Final: it is not tried any more.
+    /// Final: the ticket is not retried.
     SetAside {
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
 
-/// What comes after a worktree is gone.
+/// What follows the removal of a worktree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Then {
-    /// The ticket is tried again after a pause.
+    /// Retry the ticket after a pause.
     Retry,
-    /// It is tried again, and nothing is held against it.
+    /// Retry the ticket without counting a failure.
     Again,
-    /// It is done.
+    /// Mark the ticket as done.
     Finish {
-        /// What became of its work.
+        /// Outcome of its work.
         work: Work,
     },
-    /// It is not tried any more.
+    /// Set the ticket aside.
     SetAside {
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
 
-/// What became of finished work.
+/// Outcome of finished work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "work")]
 pub enum Work {
-    /// It is in the base branch.
+    /// The work is in the base branch.
     Merged {
-        /// Where that was then.
+        /// Commit of the base branch after the merge.
         commit: String,
-        /// How.
+        /// How it was merged.
         how: How,
     },
-    /// It is on the ticket's branch, as asked for.
+    /// The work stays on the ticket's branch, as configured.
     OnBranch {
         /// Its commit.
         commit: String,
     },
-    /// There was none.
+    /// There was no work.
     Nothing,
 }
 
-/// How work came into the base branch.
+/// How work was merged into the base branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// The branch was moved forward.
+    /// Fast-forward.
     FastForward,
-    /// By a merge commit.
+    /// Merge commit.
     MergeCommit,
-    /// It was there already.
+    /// It was already merged.
     Already,
 }
 
 impl Stage {
-    /// Whether nothing more happens to the ticket by itself.
+    /// Returns whether the stage is final.
     pub fn is_final(&self) -> bool {
         matches!(self, Stage::Done { .. } | Stage::Conflict { .. } | Stage::SetAside { .. })
     }
 
-    /// Whether only its merge is missing, and that waits for its user.
+    /// Returns whether only the merge is left, and it was deferred.
     pub fn is_deferred(&self) -> bool {
         matches!(self, Stage::Merging { deferred: Some(_), .. })
     }
 }
 
 impl Progress {
-    /// A ticket that nothing was done about.
+    /// Creates the progress of a new ticket.
     pub fn new(now: Time) -> Progress {
         let stage = Stage::Waiting { not_before: now };
         Progress { iterations: 0, failures: 0, interruptions: 0, log: None, session: None, stage }
@@ -219,7 +219,7 @@ impl Progress {
 }
 
 impl State {
-    /// The memory of a new run.
+    /// Creates the state of a new run.
     pub fn new(repo: OsText, base: String) -> State {
         State {
             kind: KIND.to_owned(),
@@ -233,8 +233,7 @@ impl State {
         }
     }
 
-    /// The memory that a record's loop holds; `None` where that is another's, or of a version that says more
-    /// than this one understands.
+    /// Reads the state from a record. Returns `None` if the loop belongs to another tool, or has a newer format.
     pub fn from_loop(recorded: &LoopState) -> Option<State> {
         let text = |key: &str| recorded.extra.get(key).and_then(|value| value.as_str());
         if text("kind") != Some(KIND) {
@@ -247,7 +246,7 @@ impl State {
         Some(State { phase, iteration: recorded.iteration.unwrap_or(0), ..state })
     }
 
-    /// The memory as a record keeps it. `active` says whether another loop is to go on with it.
+    /// Converts the state for a record. `active` says whether another loop is to continue it.
     ///
     /// # Panics
     /// Never: every field has a JSON form.
@@ -264,23 +263,23 @@ impl State {
         }
     }
 
-    /// What the next loop begins with. A run that was cut off goes on; one that came to its end leaves only
-    /// what is not finished, and is counted anew. `fresh` asks for that as well. It still says whether the last
-    /// one was stopping: what that stopped, nobody else did.
+    /// Returns the state that the next loop starts with. An interrupted run continues unchanged. A run that ended, or
+    /// any run with `fresh`, keeps only its unfinished tickets and restarts its counters. The phase of a loop that was
+    /// stopping is kept, because the next loop must know that the loop and not the user stopped its sessions.
     #[must_use]
     pub fn into_next(self, fresh: bool) -> State {
         if !fresh && !self.phase.is_end() {
             return self;
         }
         let unfinished = self.tickets.into_iter().filter(|(_, progress)| !progress.stage.is_final());
-        let forgiven = |(ticket, progress)| (ticket, Progress { failures: 0, interruptions: 0, ..progress });
-        let tickets = unfinished.map(forgiven).collect();
-        // Sessions are marked with the run and their number: neither is ever given out twice.
+        let reset = |(ticket, progress)| (ticket, Progress { failures: 0, interruptions: 0, ..progress });
+        let tickets = unfinished.map(reset).collect();
+        // The tags of sessions contain run and serial, so neither may be reused.
         let phase = if self.phase.is_end() { Phase::Running } else { self.phase };
         State { tickets, iteration: 0, phase, ..self }
     }
 
-    /// Whether another loop has to go on with it.
+    /// Returns whether another loop has to continue it.
     pub fn is_unfinished(&self) -> bool {
         !self.phase.is_end() || self.tickets.values().any(|progress| !progress.stage.is_final())
     }
@@ -308,7 +307,7 @@ mod tests {
             Stage::Clearing { then: Then::Finish { work: Work::OnBranch { commit: "abc".into() } } },
             Stage::Clearing { then: Then::SetAside { why: "no".into() } },
             Stage::Done { work: Work::Merged { commit: "abc".into(), how: How::Already }, kept: None },
-            Stage::Conflict { paths: vec!["a".into()], worktree: Some("/yard/x".into()) },
+            Stage::Conflict { paths: vec!["a".into()], worktree: Some("/worktrees/x".into()) },
             Stage::SetAside { why: "no".into() },
         ];
         for (number, stage) in stages.into_iter().enumerate() {
@@ -318,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_survives_its_record() {
+    fn state_round_trips_through_record() {
         for phase in [Phase::Running, Phase::Stopping, Phase::Interrupted, Phase::Stuck] {
             let state = State { phase, ..sample() };
             let text = serde_json::to_string(&state.to_loop(true, 50, now())).unwrap();
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_of_somebody_else_is_no_memory_of_ours() {
+    fn loop_state_of_another_tool_is_ignored() {
         assert_eq!(State::from_loop(&LoopState::default()), None);
         let mut other = sample().to_loop(true, 50, now());
         other.extra.insert("tickets".into(), serde_json::json!({"../x": {}}));
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_goes_on_and_what_ended_leaves_only_the_unfinished() {
+    fn interrupted_run_continues_and_ended_run_keeps_only_unfinished_tickets() {
         for phase in [Phase::Running, Phase::Stopping, Phase::Interrupted, Phase::Failed] {
             let state = State { phase, ..sample() };
             assert_eq!(state.clone().into_next(false), state);
@@ -344,7 +343,11 @@ mod tests {
             let state = State { phase, ..sample() };
             let next = state.clone().into_next(fresh);
             assert_eq!((next.iteration, next.tickets.len()), (0, 6), "{phase:?}");
-            assert_eq!((next.run, next.serial), (state.run, state.serial), "a session could be mistaken");
+            assert_eq!(
+                (next.run, next.serial),
+                (state.run, state.serial),
+                "the tag of a session could be reused"
+            );
         }
     }
 }

@@ -1,24 +1,24 @@
-//! A ticket: somebody else's text, which names a branch, a file and an argument, and so is checked first.
+//! A ticket id. It comes from outside and names a branch, a file and an argument, so it is checked first.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// The id of a ticket that can name a branch and a file: letters, digits, `.`, `_` and `-`, beginning with a
-/// letter or digit. There is no other way to get one, so that nothing else ever names anything.
+/// The id of a ticket that is valid in the names of branches and files: letters, digits, `.`, `_` and `-`, beginning
+/// with a letter or digit. Every constructor checks this.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Ticket(String);
 
-/// A text that cannot be a ticket.
+/// An invalid ticket.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` cannot be a ticket: {}", shown(.0), Ticket::EXPECTED)]
+#[error("`{}` is not a valid ticket: expected {}", shown(.0), Ticket::EXPECTED)]
 pub struct InvalidTicket(pub String);
 
 const MAX_LENGTH: usize = 64;
 
-/// How much of a text that cannot be a ticket is shown.
+/// Maximum number of characters of an invalid ticket in a message.
 const MAX_SHOWN: usize = 80;
 
 fn shown(text: &str) -> String {
@@ -30,16 +30,16 @@ fn shown(text: &str) -> String {
 }
 
 impl Ticket {
-    /// What a ticket looks like.
+    /// The expected form of a ticket.
     pub const EXPECTED: &'static str =
         "1 to 64 letters, digits, `.`, `_` or `-`, beginning with a letter or digit";
 
-    /// The ticket as text.
+    /// Returns the ticket as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The branch that it is worked on.
+    /// Returns the branch for work on the ticket.
     pub fn branch(&self) -> String {
         format!("ralph/{}", self.0)
     }
@@ -50,14 +50,14 @@ impl FromStr for Ticket {
 
     fn from_str(text: &str) -> Result<Self, InvalidTicket> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-        let fits = (1..=MAX_LENGTH).contains(&text.len())
+        let is_valid = (1..=MAX_LENGTH).contains(&text.len())
             && text.bytes().all(plain)
             && text.as_bytes()[0].is_ascii_alphanumeric()
-            // What git refuses in the name of a branch.
+            // Git does not allow these in the name of a branch.
             && !text.contains("..")
             && !text.ends_with('.')
             && !text.ends_with(".lock");
-        if fits { Ok(Ticket(text.to_owned())) } else { Err(InvalidTicket(text.to_owned())) }
+        if is_valid { Ok(Ticket(text.to_owned())) } else { Err(InvalidTicket(text.to_owned())) }
     }
 }
 
@@ -78,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_that_trackers_give_are_tickets() {
+    fn common_ticket_ids_are_valid() {
         for text in ["T-12", "ABC-123", "pt-a1b2", "42", "v1.2_x"] {
             assert_eq!(text.parse::<Ticket>().unwrap().as_str(), text);
         }
     }
 
     #[test]
-    fn nothing_that_could_lead_elsewhere_is_a_ticket() {
+    fn unsafe_names_are_refused() {
         let long = "x".repeat(65);
         for text in [
             "",
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ticket_is_shown_so_that_it_can_do_no_harm() {
+    fn invalid_ticket_is_escaped_and_shortened_in_errors() {
         let error = format!("\u{1b}[2J{}", "y".repeat(200)).parse::<Ticket>().unwrap_err().to_string();
         assert!(error.starts_with("`\\u{1b}[2Jyyy") && error.contains("…`"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! `.tf/ralph/config.json`, the configuration of the loop that this one replaces, put into our settings.
+//! Converts `.tf/ralph/config.json`, the configuration of the loop that this one replaces, to Sexton's settings.
 
 use std::path::Path;
 
@@ -6,55 +6,62 @@ use serde_json::{Map, Value};
 
 use crate::settings::{TK_FIRST, TK_LEFT};
 
-/// Where the file is, from the top of a repository.
+/// Path of the file, relative to the repository.
 pub const FILE: &str = ".tf/ralph/config.json";
 
-/// The variable that once made the old loop manage its agent's sessions.
+/// Path of that loop's records, relative to the repository.
+pub const RECORDS: &str = ".tf/ralph/dispatch-sessions.json";
+
+/// The variable that made old versions of that loop manage the sessions of its agent.
 pub const LEGACY_VARIABLE: &str = "RALPH_FORCE_LEGACY_SESSIONS";
 
-/// Keys that once did what that variable forces.
+/// Keys with the same former effect as that variable.
 const DEPRECATED: [&str; 2] = ["sessionDir", "sessionPerTicket"];
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ticketflow {
-    /// What it sets, by our keys, as a flag would write it.
+    /// Sexton's keys and values, written as for a flag.
     pub values: Vec<(&'static str, String)>,
-    /// What its user should hear, once.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// A file that says nothing we could understand.
+/// Why the file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TicketflowError {
     /// It is not JSON.
     #[error("not valid JSON")]
     Syntax(#[from] serde_json::Error),
-    /// It is something else than an object.
+    /// It is not an object.
     #[error("not a JSON object")]
     NotAnObject,
 }
 
-/// How a value is written there.
+/// Type of a value in the file.
 #[derive(Clone, Copy)]
 enum Kind {
     /// A whole number.
     Count,
     /// A number of milliseconds.
     Milliseconds,
-    /// The same, where 0 means without a limit.
+    /// A number of milliseconds, where 0 means no limit.
     MillisecondsOrNone,
-    /// A text that is not empty.
+    /// A string that is not empty.
     Text,
-    /// A text that may be.
+    /// A string that may be empty.
     TextOrNone,
-    /// `true` for what we say by default, `false` for nothing.
+    /// A retention time in milliseconds, where 0 means forever.
+    MillisecondsOrForever,
+    /// `true` for on, `false` for off.
+    Switch,
+    /// `true` for the default promise, `false` for none.
     Promise,
-    /// A directory, seen from the top of the repository.
+    /// A directory, relative to the repository.
     Directory,
 }
 
-/// A key of theirs, what it is here, and its default.
+/// A key of the file, Sexton's key, and the default in the file's loop.
 struct Key {
     theirs: &'static str,
     ours: &'static str,
@@ -66,7 +73,7 @@ const fn key(theirs: &'static str, ours: &'static str, kind: Kind, default: &'st
     Key { theirs, ours, kind, default }
 }
 
-const KEYS: [Key; 15] = [
+const KEYS: [Key; 16] = [
     key("maxIterations", "ralph.max_iterations", Kind::Count, "50"),
     key("maxIterationsPerTicket", "ralph.max_iterations_per_ticket", Kind::Count, "5"),
     key("ticketQuery", "ralph.ticket_query", Kind::Text, "auto"),
@@ -80,16 +87,20 @@ const KEYS: [Key; 15] = [
     key("parallelDispatchTimeoutMs", "ralph.dispatch_timeout", Kind::MillisecondsOrNone, "1800000ms"),
     key("attemptTimeoutMs", "ralph.attempt_timeout", Kind::MillisecondsOrNone, "600000ms"),
     key("maxRestarts", "ralph.max_restarts", Kind::Count, "2"),
-    key("sessionTtlMs", "retention.ttl", Kind::Milliseconds, "604800000ms"),
+    key("captureJson", "ralph.capture_json", Kind::Switch, "off"),
+    key("sessionTtlMs", "retention.ttl", Kind::MillisecondsOrForever, "604800000ms"),
     key("orphanGracePeriodMs", "recover.min_age", Kind::Milliseconds, "0ms"),
 ];
+
+/// Stands for the file's retention time of 0, which means forever.
+const FOREVER: &str = "36500d";
 
 const PROMISE: &str = "<promise>COMPLETE</promise>";
 const WORKTREES: &str = "ralph.worktrees";
 const WORKTREES_DEFAULT: &str = ".tf/ralph/worktrees";
 
-/// Reads the file of the repository at `root`. A bad value is replaced by its default, and said. Where the
-/// repository is `trusted`, its worktrees lie where that loop had them.
+/// Reads the file of the repository at `root`. An invalid value is replaced by its default with a warning. If the
+/// repository is `trusted`, worktrees are placed where that loop placed them.
 pub fn read(text: &str, root: &Path, trusted: bool) -> Result<Ticketflow, TicketflowError> {
     let Value::Object(file) = serde_json::from_str(text)? else { return Err(TicketflowError::NotAnObject) };
     let mut read = Ticketflow::default();
@@ -110,13 +121,18 @@ pub fn read(text: &str, root: &Path, trusted: bool) -> Result<Ticketflow, Ticket
     Ok(read)
 }
 
-/// What a user of [`LEGACY_VARIABLE`] should hear.
+/// Returns the file's name of Sexton's key `ours`.
+pub fn name_of(ours: &str) -> Option<&'static str> {
+    KEYS.iter().find(|key| key.ours == ours).map(|key| key.theirs)
+}
+
+/// Returns the warning for users of [`LEGACY_VARIABLE`].
 pub fn legacy_warning() -> String {
     deprecated(LEGACY_VARIABLE)
 }
 
 fn deprecated(name: &str) -> String {
-    format!("`{name}` is deprecated and does nothing: session management is the agent's")
+    format!("`{name}` is deprecated and has no effect: the agent manages its sessions")
 }
 
 impl Ticketflow {
@@ -138,15 +154,20 @@ impl Key {
     fn warning(&self, value: &Value) -> String {
         let expected = match self.kind {
             Kind::Count => "a whole number",
-            Kind::Milliseconds | Kind::MillisecondsOrNone => "a whole number of milliseconds",
-            Kind::Text => "a text",
-            Kind::TextOrNone => "a text, or an empty one",
-            Kind::Promise => "`true` or `false`",
+            Kind::Milliseconds | Kind::MillisecondsOrNone | Kind::MillisecondsOrForever => {
+                "a whole number of milliseconds"
+            }
+            Kind::Text => "a string",
+            Kind::TextOrNone => "a string, which may be empty",
+            Kind::Switch | Kind::Promise => "`true` or `false`",
             Kind::Directory => "a directory",
         };
         let default = match self.kind {
-            Kind::Milliseconds | Kind::MillisecondsOrNone => self.default.trim_end_matches("ms"),
+            Kind::Milliseconds | Kind::MillisecondsOrNone | Kind::MillisecondsOrForever => {
+                self.default.trim_end_matches("ms")
+            }
             Kind::Promise => "true",
+            Kind::Switch => "false",
             _ if self.theirs == "ticketQuery" => TK_FIRST,
             _ if self.theirs == "completionCheck" => TK_LEFT,
             _ => self.default,
@@ -167,6 +188,11 @@ impl Kind {
                 0 => Some("off".to_owned()),
                 ms => Some(format!("{ms}ms")),
             },
+            Kind::MillisecondsOrForever => match value.as_u64()? {
+                0 => Some(FOREVER.to_owned()),
+                ms => Some(format!("{ms}ms")),
+            },
+            Kind::Switch => value.as_bool().map(|on| if on { "on" } else { "off" }.to_owned()),
             Kind::Text | Kind::Directory => text().filter(|text| !text.is_empty()).map(str::to_owned),
             Kind::TextOrNone => text().map(|text| if text.is_empty() { "off" } else { text }.to_owned()),
             Kind::Promise => value.as_bool().map(|wanted| if wanted { PROMISE } else { "off" }.to_owned()),
@@ -186,7 +212,12 @@ mod tests {
         let Ticketflow { values, warnings } = read(text, Path::new(ROOT), true).unwrap();
         let layers = Layers {
             env: [("HOME".to_owned(), "/home/ann".to_owned())].into(),
-            foreign: Some(ForeignLayer { path: "/repo/config.json".into(), trusted: true, values }),
+            foreign: Some(ForeignLayer {
+                path: "/repo/config.json".into(),
+                trusted: true,
+                own_store: false,
+                values,
+            }),
             ..Layers::default()
         };
         (Config::resolve(&layers).unwrap(), warnings)
@@ -200,17 +231,18 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_honoured() {
+    fn every_key_is_converted() {
         insta::assert_snapshot!(shown(
             r#"{"maxIterations": 7, "maxIterationsPerTicket": 1, "ticketQuery": "list | head", "completionCheck": "left",
             "workflow": "/work", "workflowFlags": "", "sleepBetweenTickets": 0, "sleepBetweenRetries": 1500,
             "promiseOnComplete": false, "parallelWorktreesDir": "../trees", "parallelDispatchTimeoutMs": 0,
-            "attemptTimeoutMs": 60000, "maxRestarts": 0, "sessionTtlMs": 86400000, "orphanGracePeriodMs": 2000}"#
+            "attemptTimeoutMs": 60000, "maxRestarts": 0, "sessionTtlMs": 86400000, "orphanGracePeriodMs": 2000,
+            "captureJson": true}"#
         ));
     }
 
     #[test]
-    fn a_bad_value_is_named_with_the_default_that_is_used() {
+    fn invalid_value_is_reported_with_its_default() {
         insta::assert_snapshot!(shown(
             r#"{"maxIterations": "many", "ticketQuery": "", "workflow": 7, "sleepBetweenTickets": -1,
             "promiseOnComplete": "yes", "attemptTimeoutMs": 1.5, "sessionTtlMs": null, "maxRestarts": 99999999999}"#
@@ -218,7 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deprecated_is_said_once_and_does_nothing() {
+    fn retention_time_of_zero_keeps_records_forever() {
+        let (config, _) = resolve(r#"{"sessionTtlMs": 0}"#);
+        assert!(config.retention_ttl.value > std::time::Duration::from_secs(50 * 365 * 24 * 60 * 60));
+    }
+
+    #[test]
+    fn deprecated_keys_are_reported_and_ignored() {
         let (config, warnings) = resolve(r#"{"sessionDir": "x", "sessionPerTicket": true, "unknown": 1}"#);
         assert_eq!(warnings, ["sessionDir", "sessionPerTicket"].map(deprecated));
         let set = config.shown().into_iter().filter(|shown| shown.origin != "default");
@@ -226,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_configuration_is_an_error() {
+    fn invalid_file_is_an_error() {
         assert!(matches!(read("{", Path::new(ROOT), true), Err(TicketflowError::Syntax(_))));
         assert!(matches!(read("[]", Path::new(ROOT), true), Err(TicketflowError::NotAnObject)));
     }
 
     #[test]
-    fn a_repository_that_is_not_trusted_chooses_no_place_by_saying_nothing() {
+    fn untrusted_repository_gets_no_default_worktree_directory() {
         assert_eq!(read("{}", Path::new(ROOT), false).unwrap(), Ticketflow::default());
     }
 }

@@ -1,4 +1,4 @@
-//! What can happen, and what can be done about it.
+//! Events that the scheduler receives, and actions that it issues.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,21 @@ use sexton_core::{OsText, SessionId};
 use crate::state::How;
 use crate::ticket::Ticket;
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The loop begins.
+    /// The loop has started.
     Begin,
     /// Time has passed.
     Tick,
-    /// The query answered, or why it did not.
-    Asked(Result<Asked, String>),
-    /// The check answered: whether something is left to do.
+    /// The query has finished or failed.
+    Queried(Result<QueryOutput, String>),
+    /// The completion check has finished.
     Checked {
-        /// Whether.
+        /// Whether something is left to do.
         left: bool,
     },
-    /// An attempt runs.
+    /// An attempt has started.
     Started {
         /// The ticket.
         ticket: Ticket,
@@ -29,160 +29,160 @@ pub enum Event {
         session: SessionId,
         /// Its worktree.
         worktree: Option<PathBuf>,
-        /// Its output.
+        /// Its log file.
         log: Option<OsText>,
-        /// The session whose rescued work it goes on with.
+        /// The session whose rescued work it continues.
         rescue: Option<SessionId>,
     },
-    /// An attempt could not be begun.
+    /// An attempt could not be started.
     NotStarted {
         /// The ticket.
         ticket: Ticket,
-        /// Why.
+        /// The cause.
         fault: Fault,
     },
-    /// An attempt ended.
+    /// An attempt has ended.
     Ended {
         /// The ticket.
         ticket: Ticket,
         /// Its session.
         session: SessionId,
-        /// Its output.
+        /// Its log file.
         log: Option<OsText>,
-        /// How.
+        /// How it ended.
         ending: Ending,
     },
-    /// What an agent left is on its branch.
+    /// An agent's work was committed to its branch.
     Sealed {
         /// The ticket.
         ticket: Ticket,
-        /// What that is; an error says what the agent left undone.
+        /// The work, or what the agent left unfinished.
         result: Result<Sealed, String>,
     },
     /// A merge was tried.
     Merged {
         /// The ticket.
         ticket: Ticket,
-        /// What came of it.
+        /// The outcome.
         outcome: MergeOutcome,
     },
-    /// A worktree is gone, or says why it is not.
+    /// A worktree was removed or kept.
     Cleared {
         /// The ticket.
         ticket: Ticket,
-        /// Why it stays.
+        /// Why it was kept.
         kept: Option<String>,
     },
-    /// Sessions were killed, as asked for.
+    /// Sessions were killed on request.
     Killed,
-    /// Its user wants the loop to stop.
+    /// The user requested the loop to stop.
     Interrupt,
 }
 
-/// What the query printed.
+/// Output of the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// Its lines, without blank ones.
+pub struct QueryOutput {
+    /// The lines that are not blank.
     pub lines: Vec<String>,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The agent says that it did it.
+    /// The agent succeeded.
     Succeeded,
-    /// The agent did not, and how that was seen.
+    /// The agent failed in this way.
     Failed(String),
-    /// Its time was up.
+    /// It exceeded its time limit.
     TimedOut,
-    /// Somebody stopped it.
+    /// It was stopped on request.
     Stopped,
-    /// It ended with its loop, or with the machine.
+    /// It ended because its loop or the host ended.
     Interrupted,
-    /// Nobody can tell whether it ended.
+    /// It is unknown whether it has ended.
     Unknown(String),
 }
 
-/// Why an attempt could not be begun.
+/// Why an attempt could not be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It never began, because its loop ended first.
+    /// The previous loop ended before it started the attempt.
     NeverBegun,
     /// This ticket cannot be worked on.
     Ticket(String),
-    /// It may work another time.
+    /// A retry may succeed.
     Attempt(String),
-    /// No ticket can be worked on: no agent, no store, no room on the disk.
+    /// No ticket can be worked on: no agent, no store, no disk space.
     Everything(String),
 }
 
-/// What an agent left on its branch.
+/// The work on an agent's branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sealed {
-    /// Nothing that the base branch does not have.
+    /// Nothing that is not in the base branch.
     Nothing,
-    /// Work that ends with this commit.
+    /// Work up to this commit.
     Work {
         /// The commit.
         tip: String,
     },
 }
 
-/// What came of a merge.
+/// The outcome of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeOutcome {
-    /// The base branch has it.
+    /// The work is in the base branch.
     Merged {
-        /// Where that is now.
+        /// The new commit of the base branch.
         commit: String,
-        /// How.
+        /// How it was merged.
         how: How,
     },
     /// Both sides changed these files.
     Conflict {
-        /// Which.
+        /// The files.
         paths: Vec<String>,
         /// The worktree that holds the work.
         worktree: Option<PathBuf>,
     },
-    /// Not now.
+    /// The merge is not possible now.
     Deferred {
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
 
-/// Something to do. Each answers with an event, but for `Stop` and `Finish`.
+/// An action. Each leads to an event, except `Stop` and `Finish`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask the query for tickets.
-    Ask,
-    /// Ask whether something is left to do.
+    /// Run the query for tickets.
+    Query,
+    /// Run the completion check.
     Check,
-    /// Begin an attempt, and wait for its end.
+    /// Start an attempt and wait for its end.
     Start {
         /// The ticket.
         ticket: Ticket,
-        /// The number that its session is marked with.
+        /// The serial number in its session's tag.
         serial: u64,
-        /// Which attempt it is.
+        /// Number of the attempt, from 1.
         attempt: u64,
     },
-    /// Find out what became of an attempt that another loop began.
+    /// Find the outcome of an attempt that another loop started.
     Find {
         /// The ticket.
         ticket: Ticket,
-        /// The number that its session is marked with.
+        /// The serial number in its session's tag.
         serial: u64,
     },
-    /// Put what an agent left on its branch.
+    /// Commit what an agent left in its worktree.
     Seal {
         /// The ticket.
         ticket: Ticket,
         /// Its session.
         session: SessionId,
     },
-    /// Merge.
+    /// Merge the work.
     Merge {
         /// The ticket.
         ticket: Ticket,
@@ -191,32 +191,32 @@ pub enum Action {
         /// The commit.
         tip: String,
     },
-    /// Save what a worktree holds, and remove it.
+    /// Rescue the work in a worktree and remove it.
     Clear {
         /// The ticket.
         ticket: Ticket,
         /// Its session.
         session: SessionId,
     },
-    /// End these sessions.
+    /// Stop sessions.
     Stop {
-        /// Which.
+        /// The sessions.
         sessions: Vec<SessionId>,
-        /// Whether they are killed; then `Killed` follows.
+        /// Whether to kill them; then `Killed` follows.
         at_once: bool,
     },
-    /// End the loop.
+    /// Finish the loop.
     Finish,
 }
 
 impl Action {
-    /// Whether the memory must be durable before this is done: what follows could not be told from it
-    /// otherwise, or is told by it.
-    pub fn needs_memory(&self) -> bool {
+    /// Returns whether the state must be saved before this action: its effects could not be recognized from the
+    /// saved state otherwise, or the saved state is the effect.
+    pub fn needs_saved_state(&self) -> bool {
         match self {
             Action::Start { .. } | Action::Merge { .. } | Action::Clear { .. } => true,
             Action::Stop { .. } | Action::Finish => true,
-            Action::Ask | Action::Check | Action::Find { .. } | Action::Seal { .. } => false,
+            Action::Query | Action::Check | Action::Find { .. } | Action::Seal { .. } => false,
         }
     }
 }

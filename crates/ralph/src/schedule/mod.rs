@@ -1,9 +1,9 @@
-//! Deciding: what is to be done next, from what has happened. It does nothing itself and reads no clock; the
-//! same events at the same times make the same decisions.
+//! Decides the next actions from events. The scheduler has no side effects and reads no clock: the same events at the
+//! same times lead to the same decisions.
 //!
-//! A ticket goes through [`Stage`]s, and each stage that is not final has one action that brings it further:
-//! `Scheduler::advance` issues it wherever it is not under way. So a loop that takes over another's state has
-//! nothing to replay: it issues what is missing.
+//! A ticket goes through [`Stage`]s. Each stage that is not final has one action that advances it, and
+//! `Scheduler::advance` issues that action unless it is in progress. So a loop that takes over another loop's state
+//! does not replay anything: it issues the missing actions.
 
 mod event;
 mod outcome;
@@ -15,56 +15,56 @@ use std::time::Duration;
 
 use sexton_core::{OsText, SessionId, Time};
 
-pub use event::{Action, Asked, Ending, Event, Fault, MergeOutcome, Sealed};
+pub use event::{Action, Ending, Event, Fault, MergeOutcome, QueryOutput, Sealed};
 
 use crate::notice::{Notice, Row, Summary};
 use crate::settings::Settings;
 use crate::state::{Phase, Progress, Stage, State, Then};
 use crate::ticket::Ticket;
 
-/// How often the query may fail in a row before the loop gives up.
+/// Number of consecutive query failures after which the loop fails.
 const MAX_QUERY_FAILURES: u32 = 3;
 
-/// How often at least the query is asked again where it named nothing new and something still runs.
-const MIN_ASK_PAUSE: Duration = Duration::from_secs(1);
+/// Minimum pause between two runs of the query.
+const MIN_QUERY_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often a merge that had to wait is tried when nothing else is left to do, and how long to pause between.
+/// Number of tries of a deferred merge when nothing else is left to do, and the pause between them.
 const LAST_TRIES: usize = 3;
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often a ticket may be interrupted by the end of its loop before it is suspected of causing that.
+/// Number of interruptions by the end of the loop after which a ticket is suspected of causing them.
 const MAX_INTERRUPTIONS: u64 = 100;
 
-/// How many texts that are no tickets are remembered as told.
+/// Maximum number of invalid tickets that are remembered as reported.
 const MAX_REFUSED: usize = 100;
 
-/// The rules, as far as decisions depend on them.
+/// The settings that decisions depend on.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// How many tickets at once.
+    /// Maximum number of tickets in progress.
     pub parallel: usize,
-    /// How many tickets in all.
+    /// Maximum number of iterations.
     pub max_iterations: u64,
-    /// How often one ticket.
+    /// Maximum number of iterations per ticket.
     pub max_iterations_per_ticket: u64,
-    /// How long to pause before the next ticket.
+    /// Pause before the next ticket.
     pub pause_between_tickets: Duration,
-    /// How long to pause before a ticket, or a merge, is tried again.
+    /// Pause before a ticket or a merge is retried.
     pub pause_between_retries: Duration,
-    /// How often a ticket is tried again.
+    /// Maximum number of retries of a ticket.
     pub max_restarts: u64,
     /// Whether finished work is merged.
     pub merge: bool,
-    /// Whether there is a check that says when nothing is left.
+    /// Whether a completion check is configured.
     pub has_check: bool,
-    /// What is printed when nothing is left to do.
+    /// Text to print when nothing is left to do.
     pub promise: Option<String>,
-    /// The only ticket there is, where one was named.
+    /// The only ticket to work on, if one was given.
     pub only: Option<Ticket>,
 }
 
 impl Rules {
-    /// The rules that the settings make.
+    /// Creates the rules from the settings.
     pub fn new(settings: &Settings, only: Option<Ticket>) -> Rules {
         Rules {
             parallel: settings.parallel,
@@ -81,43 +81,43 @@ impl Rules {
     }
 }
 
-/// What decides.
+/// The scheduler.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     rules: Rules,
-    /// The memory.
+    /// The state to save.
     pub state: State,
     notices: Vec<Notice>,
-    /// Tickets for which an action is under way.
+    /// Tickets with an action in progress.
     busy: BTreeSet<Ticket>,
-    /// The ticket that is being merged: only one at a time.
+    /// The ticket being merged. Only one merge runs at a time.
     merging: Option<Ticket>,
-    /// When merges that had to wait are tried again.
+    /// When deferred merges are retried.
     merge_at: BTreeMap<Ticket, Time>,
-    /// How often merges that had to wait were tried since nothing else is left to do.
+    /// Number of tries of deferred merges since nothing else is left to do.
     last_tries: usize,
-    /// Whether the query is being asked.
-    asking: bool,
-    ask_at: Option<Time>,
+    /// Whether the query is running.
+    querying: bool,
+    query_at: Option<Time>,
     query_failures: u32,
-    /// Whether the query was asked since anything changed, and named nothing that could be taken on.
+    /// Whether the query returned nothing that can be taken on, and nothing has changed since.
     dry: bool,
-    /// Whether it named nothing but what is done.
+    /// Whether the query returned only tickets that are done.
     all_done: bool,
     checking: bool,
     refused: BTreeSet<String>,
-    /// Whether the only ticket was taken on.
+    /// Whether `rules.only` was taken on.
     only_taken: bool,
-    /// Tickets whose sessions the last loop was stopping: nobody else did.
+    /// Tickets whose sessions the previous loop was stopping, so that the user did not stop them.
     stopped: BTreeSet<Ticket>,
-    /// How often the loop was told to stop.
+    /// Number of requests to stop the loop.
     interrupts: u32,
     failure: Option<String>,
     finished: bool,
 }
 
 impl Scheduler {
-    /// Goes on with `state`.
+    /// Creates a scheduler that continues from `state`.
     pub fn new(rules: Rules, mut state: State) -> Scheduler {
         let was_stopping = matches!(state.phase, Phase::Stopping | Phase::Interrupted);
         let running =
@@ -133,8 +133,8 @@ impl Scheduler {
             merging: None,
             merge_at: BTreeMap::new(),
             last_tries: 0,
-            asking: false,
-            ask_at: None,
+            querying: false,
+            query_at: None,
             query_failures: 0,
             dry: false,
             all_done: false,
@@ -147,45 +147,46 @@ impl Scheduler {
         }
     }
 
-    /// What is to be done now that `event` has happened.
+    /// Applies `event` and returns the actions to perform.
     pub fn handle(&mut self, event: Event, now: Time) -> Vec<Action> {
-        let mut actions = self.take_in(event, now);
+        let mut actions = self.apply(event, now);
         actions.extend(self.advance(now));
         actions
     }
 
-    /// What was to be told since this was last asked.
+    /// Returns the notices since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Whether the loop is over.
+    /// Returns whether the loop has finished.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// When there is something to do even if nothing happens.
+    /// Returns the next time at which there is something to do even without an event.
     pub fn next_moment(&self) -> Option<Time> {
         if self.finished {
             return None;
         }
         let waiting = self.state.tickets.iter().filter_map(|(ticket, progress)| match progress.stage {
-            Stage::Waiting { not_before } if self.goes_on() && !self.busy.contains(ticket) => {
+            Stage::Waiting { not_before } if self.is_continuing() && !self.busy.contains(ticket) => {
                 Some(not_before)
             }
             _ => None,
         });
-        let merges = self.merge_at.values().copied().filter(|_| self.goes_on() && self.merging.is_none());
-        let ask = self.ask_at.filter(|_| self.wants_more());
-        waiting.chain(merges).chain(ask).min()
+        let merges =
+            self.merge_at.values().copied().filter(|_| self.is_continuing() && self.merging.is_none());
+        let query = self.query_at.filter(|_| self.wants_more());
+        waiting.chain(merges).chain(query).min()
     }
 
-    /// Whether anything new is begun.
-    fn goes_on(&self) -> bool {
+    /// Returns whether the loop still starts new actions.
+    fn is_continuing(&self) -> bool {
         self.interrupts == 0 && self.failure.is_none()
     }
 
-    /// Everything that can be done now.
+    /// Returns all actions that can be performed now.
     fn advance(&mut self, now: Time) -> Vec<Action> {
         if self.finished {
             return Vec::new();
@@ -193,9 +194,9 @@ impl Scheduler {
         let mut actions = self.advance_tickets(now);
         if self.rules.only.is_some() {
             actions.extend(self.take_on_only(now));
-        } else if self.wants_more() && !self.asking && self.ask_at.is_none_or(|at| at <= now) {
-            self.asking = true;
-            actions.push(Action::Ask);
+        } else if self.wants_more() && !self.querying && self.query_at.is_none_or(|at| at <= now) {
+            self.querying = true;
+            actions.push(Action::Query);
         }
         if actions.is_empty() && !self.is_occupied() {
             actions.extend(self.conclude(now));
@@ -203,7 +204,7 @@ impl Scheduler {
         actions
     }
 
-    /// The next step of every ticket that has one, and is not taking it.
+    /// Returns the next action of every ticket that has no action in progress.
     fn advance_tickets(&mut self, now: Time) -> Vec<Action> {
         let mut actions = Vec::new();
         let idle: Vec<_> =
@@ -212,11 +213,11 @@ impl Scheduler {
             let progress = &self.state.tickets[&ticket];
             let (stage, session) = (progress.stage.clone(), progress.session.clone());
             let action = match (stage, session) {
-                (Stage::Waiting { not_before }, _) if self.goes_on() && not_before <= now => {
+                (Stage::Waiting { not_before }, _) if self.is_continuing() && not_before <= now => {
                     self.begin_attempt(&ticket)
                 }
                 (Stage::Running { serial }, _) => Action::Find { ticket: ticket.clone(), serial },
-                (Stage::Sealing, Some(session)) if self.goes_on() => {
+                (Stage::Sealing, Some(session)) if self.is_continuing() => {
                     Action::Seal { ticket: ticket.clone(), session }
                 }
                 (Stage::Merging { tip, .. }, Some(session)) if self.may_merge(&ticket, now) => {
@@ -236,7 +237,9 @@ impl Scheduler {
     }
 
     fn may_merge(&self, ticket: &Ticket, now: Time) -> bool {
-        self.goes_on() && self.merging.is_none() && self.merge_at.get(ticket).is_none_or(|at| *at <= now)
+        self.is_continuing()
+            && self.merging.is_none()
+            && self.merge_at.get(ticket).is_none_or(|at| *at <= now)
     }
 
     fn begin_attempt(&mut self, ticket: &Ticket) -> Action {
@@ -248,31 +251,31 @@ impl Scheduler {
         Action::Start { ticket: ticket.clone(), serial, attempt: progress.failures + 1 }
     }
 
-    /// How many tickets are worked on. A merge that waits for its user holds nobody up.
+    /// Returns the number of tickets in progress. Deferred merges do not count.
     fn occupied(&self) -> usize {
         let tickets = self.state.tickets.values();
         tickets.filter(|progress| !progress.stage.is_final() && !progress.stage.is_deferred()).count()
     }
 
-    /// Whether anything is under way, so that the loop is not over.
+    /// Returns whether anything is in progress.
     fn is_occupied(&self) -> bool {
         let waits = |progress: &Progress| match progress.stage {
-            // Nothing of this goes on any more.
-            Stage::Waiting { .. } | Stage::Sealing | Stage::Merging { .. } => self.goes_on(),
+            // These do not continue once the loop is stopping.
+            Stage::Waiting { .. } | Stage::Sealing | Stage::Merging { .. } => self.is_continuing(),
             Stage::Clearing { .. } => self.interrupts < 2,
             Stage::Running { .. } => true,
             _ => false,
         };
         let tickets = self.state.tickets.values();
-        self.asking
+        self.querying
             || self.checking
             || !self.busy.is_empty()
             || tickets.filter(|progress| !progress.stage.is_deferred()).any(waits)
     }
 
-    /// Whether there is room for another ticket.
+    /// Returns whether another ticket can be taken on.
     fn wants_more(&self) -> bool {
-        self.goes_on()
+        self.is_continuing()
             && self.rules.only.is_none()
             && self.state.iteration < self.rules.max_iterations
             && self.occupied() < self.rules.parallel
@@ -280,11 +283,12 @@ impl Scheduler {
     }
 
     fn take_on_only(&mut self, now: Time) -> Vec<Action> {
-        let Some(ticket) = self.rules.only.clone().filter(|_| !self.only_taken && self.goes_on()) else {
+        let Some(ticket) = self.rules.only.clone().filter(|_| !self.only_taken && self.is_continuing())
+        else {
             return Vec::new();
         };
         self.only_taken = true;
-        // One that another loop was cut off at goes on; any other is wished for once more.
+        // A ticket that another loop did not finish continues; any other starts again.
         if self.state.tickets.get(&ticket).is_some_and(|progress| !progress.stage.is_final()) {
             return Vec::new();
         }
@@ -301,7 +305,7 @@ impl Scheduler {
         progress.stage = Stage::Waiting { not_before: now };
     }
 
-    /// Nothing is under way: ends the loop, or finds out whether it may end.
+    /// Finishes the loop when nothing is in progress, or checks whether it may finish.
     fn conclude(&mut self, now: Time) -> Vec<Action> {
         if self.interrupts > 0 {
             return self.finish(Phase::Interrupted);
@@ -311,11 +315,11 @@ impl Scheduler {
         }
         let takes_more = self.rules.only.is_none() && self.state.iteration < self.rules.max_iterations;
         if takes_more && !self.dry {
-            // A pause before the next ticket.
+            // The loop waits for the pause before the next ticket.
             return Vec::new();
         }
         if self.last_tries < LAST_TRIES * self.merge_at.len() {
-            // Only its user's changes are in the way: perhaps they are gone in a moment.
+            // Only the user's uncommitted changes block the merges, and may be committed soon.
             let soon = now.saturating_add(LAST_PAUSE);
             self.merge_at.values_mut().for_each(|at| *at = soon.min(*at));
             return Vec::new();
@@ -341,7 +345,7 @@ impl Scheduler {
         vec![Action::Finish]
     }
 
-    /// What became of everything.
+    /// Returns the summary of all tickets.
     pub fn summary(&self) -> Summary {
         let row = |(ticket, progress): (&Ticket, &Progress)| Row {
             ticket: ticket.clone(),
@@ -357,7 +361,7 @@ impl Scheduler {
             promise: None,
             error: self.failure.clone(),
         };
-        // What waits for a person is not complete, whatever the query says of it.
+        // A ticket that needs the user is not complete, whatever the query returns.
         if summary.phase == Phase::Complete && summary.is_whole() {
             summary.promise.clone_from(&self.rules.promise);
         }
@@ -365,14 +369,14 @@ impl Scheduler {
     }
 
     fn progress(&mut self, ticket: &Ticket) -> &mut Progress {
-        self.state.tickets.get_mut(ticket).expect("only tickets that were taken on are worked on")
+        self.state.tickets.get_mut(ticket).expect("only tickets that were taken on have actions")
     }
 
-    /// A ticket came to rest: there is room, after a pause.
-    fn make_room(&mut self, now: Time) {
+    /// Schedules the next query after a ticket has finished or is deferred.
+    fn schedule_query(&mut self, now: Time) {
         self.dry = false;
         self.last_tries = 0;
-        self.ask_at = Some(now.saturating_add(self.rules.pause_between_tickets));
+        self.query_at = Some(now.saturating_add(self.rules.pause_between_tickets));
     }
 
     fn remember(&mut self, ticket: &Ticket, session: &SessionId, log: Option<OsText>) {

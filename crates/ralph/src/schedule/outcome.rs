@@ -1,45 +1,45 @@
-//! Taking in what happened: the one place where tickets change their stage because of it.
+//! Applies events. Events change the stages of tickets only here.
 
 use std::path::PathBuf;
 
 use sexton_core::{OsText, SessionId, Time};
 
 use super::{
-    Action, Asked, Ending, Event, Fault, MAX_INTERRUPTIONS, MAX_QUERY_FAILURES, MAX_REFUSED, MIN_ASK_PAUSE,
-    MergeOutcome, Scheduler, Sealed,
+    Action, Ending, Event, Fault, MAX_INTERRUPTIONS, MAX_QUERY_FAILURES, MAX_REFUSED, MIN_QUERY_PAUSE,
+    MergeOutcome, QueryOutput, Scheduler, Sealed,
 };
 use crate::notice::Notice;
 use crate::state::{Phase, Stage, Then, Work};
 use crate::ticket::Ticket;
 
 impl Scheduler {
-    /// Takes `event` in. What it calls for beyond the next step of each ticket is returned.
-    pub(super) fn take_in(&mut self, event: Event, now: Time) -> Vec<Action> {
+    /// Applies `event`. Returns the actions that it needs besides the next action of each ticket.
+    pub(super) fn apply(&mut self, event: Event, now: Time) -> Vec<Action> {
         match event {
             Event::Begin | Event::Tick => {}
-            Event::Asked(Ok(asked)) => self.take_asked(&asked, now),
-            Event::Asked(Err(why)) => self.take_query_failure(&why, now),
-            Event::Checked { left } => return self.take_checked(left),
+            Event::Queried(Ok(output)) => self.on_queried(&output, now),
+            Event::Queried(Err(why)) => self.on_query_failure(&why, now),
+            Event::Checked { left } => return self.on_checked(left),
             Event::Started { ticket, session, worktree, log, rescue } => {
-                return self.take_started(ticket, session, worktree, log, rescue);
+                return self.on_started(ticket, session, worktree, log, rescue);
             }
-            Event::NotStarted { ticket, fault } => self.take_fault(&ticket, fault, now),
-            Event::Ended { ticket, session, log, ending } => self.take_ended(&ticket, session, log, &ending),
-            Event::Sealed { ticket, result } => self.take_sealed(&ticket, result),
-            Event::Merged { ticket, outcome } => self.take_merged(&ticket, outcome, now),
-            Event::Cleared { ticket, kept } => self.take_cleared(&ticket, kept, now),
-            Event::Killed => return self.take_killed(),
-            Event::Interrupt => return self.take_interrupt(),
+            Event::NotStarted { ticket, fault } => self.on_not_started(&ticket, fault, now),
+            Event::Ended { ticket, session, log, ending } => self.on_ended(&ticket, session, log, &ending),
+            Event::Sealed { ticket, result } => self.on_sealed(&ticket, result),
+            Event::Merged { ticket, outcome } => self.on_merged(&ticket, outcome, now),
+            Event::Cleared { ticket, kept } => self.on_cleared(&ticket, kept, now),
+            Event::Killed => return self.on_killed(),
+            Event::Interrupt => return self.on_interrupt(),
         }
         Vec::new()
     }
 
-    fn take_asked(&mut self, asked: &Asked, now: Time) {
-        self.asking = false;
+    fn on_queried(&mut self, output: &QueryOutput, now: Time) {
+        self.querying = false;
         self.query_failures = 0;
         self.all_done = true;
         let mut taken = false;
-        for line in &asked.lines {
+        for line in &output.lines {
             let ticket = match line.parse::<Ticket>() {
                 Ok(ticket) => ticket,
                 Err(error) => {
@@ -56,10 +56,10 @@ impl Scheduler {
             self.all_done &= progress.is_some_and(|progress| matches!(progress.stage, Stage::Done { .. }));
         }
         self.dry = !taken && self.occupied() < self.rules.parallel;
-        self.ask_at = Some(now.saturating_add(self.rules.pause_between_tickets.max(MIN_ASK_PAUSE)));
+        self.query_at = Some(now.saturating_add(self.rules.pause_between_tickets.max(MIN_QUERY_PAUSE)));
     }
 
-    /// Whether a ticket that the query names can be taken on. One that it names for ever is set aside.
+    /// Returns whether a ticket from the query can be taken on. Sets aside a ticket that reached its iteration limit.
     fn is_wanted(&mut self, ticket: &Ticket) -> bool {
         let Some(progress) = self.state.tickets.get_mut(ticket) else { return true };
         if !matches!(progress.stage, Stage::Done { .. }) {
@@ -69,9 +69,9 @@ impl Scheduler {
         if times < self.rules.max_iterations_per_ticket {
             return true;
         }
-        // What it did is done; the query is what does not see that.
+        // Its work is done, but the query does not reflect that.
         if times > 1 || self.rules.max_iterations_per_ticket > 1 {
-            let why = format!("the query still names it after it was done {times} times");
+            let why = format!("the query still returns it after it was done {times} times");
             let log = progress.log.as_ref().map(|log| log.as_path().to_owned());
             progress.stage = Stage::SetAside { why: why.clone() };
             self.notices.push(Notice::SetAside { ticket: ticket.clone(), why, log });
@@ -85,10 +85,10 @@ impl Scheduler {
         }
     }
 
-    fn take_query_failure(&mut self, why: &str, now: Time) {
-        self.asking = false;
+    fn on_query_failure(&mut self, why: &str, now: Time) {
+        self.querying = false;
         self.query_failures += 1;
-        self.ask_at = Some(now.saturating_add(self.rules.pause_between_tickets.max(MIN_ASK_PAUSE)));
+        self.query_at = Some(now.saturating_add(self.rules.pause_between_tickets.max(MIN_QUERY_PAUSE)));
         if self.interrupts > 0 {
             return;
         }
@@ -105,16 +105,16 @@ impl Scheduler {
         }
     }
 
-    fn take_checked(&mut self, left: bool) -> Vec<Action> {
+    fn on_checked(&mut self, left: bool) -> Vec<Action> {
         self.checking = false;
-        // Whoever told the loop to stop meanwhile is heard first.
-        if !self.goes_on() {
+        // A request to stop that arrived in the meantime takes precedence.
+        if !self.is_continuing() {
             return Vec::new();
         }
         self.finish(if left { Phase::Stuck } else { Phase::Complete })
     }
 
-    fn take_started(
+    fn on_started(
         &mut self,
         ticket: Ticket,
         session: SessionId,
@@ -133,7 +133,7 @@ impl Scheduler {
         }
     }
 
-    fn take_fault(&mut self, ticket: &Ticket, fault: Fault, now: Time) {
+    fn on_not_started(&mut self, ticket: &Ticket, fault: Fault, now: Time) {
         self.busy.remove(ticket);
         match fault {
             Fault::NeverBegun => self.progress(ticket).stage = Stage::Waiting { not_before: now },
@@ -144,7 +144,7 @@ impl Scheduler {
                 }
             }
             Fault::Ticket(why) => self.set_aside(ticket, why, now),
-            // A start that the terminal's own signal reached is no fault of anybody's.
+            // A signal from the terminal may have reached the start; that is not a failure of the ticket.
             Fault::Attempt(_) if self.interrupts > 0 => {
                 self.progress(ticket).stage = Stage::Waiting { not_before: now };
             }
@@ -155,7 +155,7 @@ impl Scheduler {
         }
     }
 
-    /// One more attempt failed: whether the ticket is tried again.
+    /// Counts a failed attempt. Returns whether the ticket is retried or set aside.
     fn count_failure(&mut self, ticket: &Ticket, why: String) -> Then {
         let most = self.rules.max_restarts;
         let progress = self.progress(ticket);
@@ -170,7 +170,7 @@ impl Scheduler {
         Then::SetAside { why }
     }
 
-    fn take_ended(&mut self, ticket: &Ticket, session: SessionId, log: Option<OsText>, ending: &Ending) {
+    fn on_ended(&mut self, ticket: &Ticket, session: SessionId, log: Option<OsText>, ending: &Ending) {
         self.busy.remove(ticket);
         self.remember(ticket, &session, log);
         let how = match ending {
@@ -179,7 +179,7 @@ impl Scheduler {
             Ending::TimedOut => "timed out".to_owned(),
             Ending::Stopped => "stopped".to_owned(),
             Ending::Interrupted => "interrupted".to_owned(),
-            Ending::Unknown(why) => format!("nobody can tell: {why}"),
+            Ending::Unknown(why) => format!("unknown: {why}"),
         };
         let success = *ending == Ending::Succeeded;
         let stopped_before = self.stopped.remove(ticket);
@@ -206,11 +206,11 @@ impl Scheduler {
             return Then::Again;
         }
         Then::SetAside {
-            why: format!("its loop ended {} times while it was worked on", progress.interruptions),
+            why: format!("its loop ended {} times while it was in progress", progress.interruptions),
         }
     }
 
-    fn take_sealed(&mut self, ticket: &Ticket, result: Result<Sealed, String>) {
+    fn on_sealed(&mut self, ticket: &Ticket, result: Result<Sealed, String>) {
         self.busy.remove(ticket);
         match result {
             Ok(Sealed::Nothing) => self.clear(ticket, Then::Finish { work: Work::Nothing }),
@@ -227,7 +227,7 @@ impl Scheduler {
         }
     }
 
-    fn take_merged(&mut self, ticket: &Ticket, outcome: MergeOutcome, now: Time) {
+    fn on_merged(&mut self, ticket: &Ticket, outcome: MergeOutcome, now: Time) {
         self.busy.remove(ticket);
         self.merging = None;
         match outcome {
@@ -240,7 +240,7 @@ impl Scheduler {
                     Stage::Conflict { paths: paths.clone(), worktree: worktree.map(Into::into) };
                 let ticket = ticket.clone();
                 self.notices.push(Notice::Conflict { ticket, branch, worktree: shown, paths });
-                self.make_room(now);
+                self.schedule_query(now);
             }
             MergeOutcome::Deferred { why } => self.defer(ticket, why, now),
         }
@@ -252,17 +252,17 @@ impl Scheduler {
             self.last_tries += 1;
         }
         let Stage::Merging { deferred, .. } = &mut self.progress(ticket).stage else { return };
-        let (is_first, is_news) = (deferred.is_none(), deferred.as_ref() != Some(&why));
+        let (is_first, is_new) = (deferred.is_none(), deferred.as_ref() != Some(&why));
         *deferred = Some(why.clone());
-        if is_news {
+        if is_new {
             self.notices.push(Notice::Deferred { ticket: ticket.clone(), why });
         }
         if is_first {
-            self.make_room(now);
+            self.schedule_query(now);
         }
     }
 
-    fn take_cleared(&mut self, ticket: &Ticket, kept: Option<String>, now: Time) {
+    fn on_cleared(&mut self, ticket: &Ticket, kept: Option<String>, now: Time) {
         self.busy.remove(ticket);
         let Stage::Clearing { then } = self.progress(ticket).stage.clone() else { return };
         match then {
@@ -272,7 +272,7 @@ impl Scheduler {
             Then::Finish { work } => {
                 self.progress(ticket).stage = Stage::Done { work: work.clone(), kept: kept.clone() };
                 self.notices.push(Notice::Done { ticket: ticket.clone(), work, kept });
-                self.make_room(now);
+                self.schedule_query(now);
             }
         }
     }
@@ -290,11 +290,11 @@ impl Scheduler {
         progress.stage = Stage::SetAside { why: why.clone() };
         let log = progress.log.as_ref().map(|log| log.as_path().to_owned());
         self.notices.push(Notice::SetAside { ticket: ticket.clone(), why, log });
-        self.make_room(now);
+        self.schedule_query(now);
     }
 
-    fn take_interrupt(&mut self) -> Vec<Action> {
-        // How it ended is said already.
+    fn on_interrupt(&mut self) -> Vec<Action> {
+        // The outcome is already reported.
         if self.finished {
             return Vec::new();
         }
@@ -308,8 +308,8 @@ impl Scheduler {
         vec![Action::Stop { sessions, at_once }]
     }
 
-    /// Whoever insisted does not wait for anything any more.
-    fn take_killed(&mut self) -> Vec<Action> {
+    /// Finishes without waiting for anything else, after the second request to stop.
+    fn on_killed(&mut self) -> Vec<Action> {
         if self.finished { Vec::new() } else { self.finish(Phase::Interrupted) }
     }
 }

@@ -1,6 +1,6 @@
-//! What is decided, without a process: stories here, and any story at all beside them.
+//! Tests of the scheduler without processes: fixed sequences here, random ones in `random_runs`.
 
-mod any_story;
+mod random_runs;
 
 use sexton_core::{SessionId, Time};
 
@@ -37,17 +37,17 @@ fn begin(rules: Rules) -> (Scheduler, Vec<Action>) {
     (scheduler, actions)
 }
 
-fn go_on(rules: Rules, state: State) -> (Scheduler, Vec<Action>) {
+fn continue_from(rules: Rules, state: State) -> (Scheduler, Vec<Action>) {
     let mut scheduler = Scheduler::new(rules, state);
     let actions = scheduler.handle(Event::Begin, at(LATER));
     (scheduler, actions)
 }
 
-/// When a loop goes on that was cut off.
+/// When the next loop starts.
 const LATER: u64 = 10_000;
 
-fn asked(lines: &[&str]) -> Event {
-    Event::Asked(Ok(Asked { lines: lines.iter().map(|line| (*line).to_owned()).collect() }))
+fn queried(lines: &[&str]) -> Event {
+    Event::Queried(Ok(QueryOutput { lines: lines.iter().map(|line| (*line).to_owned()).collect() }))
 }
 
 fn session(text: &str) -> SessionId {
@@ -91,7 +91,7 @@ fn stage(scheduler: &Scheduler, text: &str) -> Stage {
     scheduler.state.tickets[&ticket(text)].stage.clone()
 }
 
-/// Takes a ticket from its start to its end.
+/// Completes all stages of a ticket.
 fn succeed(scheduler: &mut Scheduler, text: &str, now: Time) -> Vec<Action> {
     for event in [started(text), ended(text, Ending::Succeeded), sealed(text), merged(text)] {
         scheduler.handle(event, now);
@@ -100,10 +100,10 @@ fn succeed(scheduler: &mut Scheduler, text: &str, now: Time) -> Vec<Action> {
 }
 
 #[test]
-fn a_ticket_goes_from_the_query_to_the_base_branch() {
+fn ticket_goes_from_query_to_base_branch() {
     let (mut scheduler, actions) = begin(rules());
-    assert_eq!(actions, [Action::Ask]);
-    assert_eq!(scheduler.handle(asked(&["T-1", "T-2"]), at(1)), [start("T-1", 1, 1)]);
+    assert_eq!(actions, [Action::Query]);
+    assert_eq!(scheduler.handle(queried(&["T-1", "T-2"]), at(1)), [start("T-1", 1, 1)]);
     assert_eq!(scheduler.handle(started("T-1"), at(2)), []);
     let seal = Action::Seal { ticket: ticket("T-1"), session: session("T-1") };
     assert_eq!(scheduler.handle(ended("T-1", Ending::Succeeded), at(3)), [seal]);
@@ -113,36 +113,36 @@ fn a_ticket_goes_from_the_query_to_the_base_branch() {
     assert_eq!(scheduler.handle(cleared("T-1"), at(6)), []);
     let work = Work::Merged { commit: "new".to_owned(), how: How::FastForward };
     assert_eq!(stage(&scheduler, "T-1"), Stage::Done { work, kept: None });
-    // The next one begins after the pause, and from what the first one left.
+    // The next ticket starts after the pause.
     assert_eq!(scheduler.next_moment(), Some(at(11)));
     assert_eq!(scheduler.handle(Event::Tick, at(10)), []);
-    assert_eq!(scheduler.handle(Event::Tick, at(11)), [Action::Ask]);
-    assert_eq!(scheduler.handle(asked(&["T-2"]), at(12)), [start("T-2", 2, 1)]);
+    assert_eq!(scheduler.handle(Event::Tick, at(11)), [Action::Query]);
+    assert_eq!(scheduler.handle(queried(&["T-2"]), at(12)), [start("T-2", 2, 1)]);
     assert_eq!(scheduler.state.iteration, 2);
 }
 
 #[test]
-fn when_the_query_is_silent_the_loop_is_complete_and_keeps_its_promise() {
+fn empty_query_completes_the_loop_with_its_promise() {
     let (mut scheduler, _) = begin(rules());
-    assert_eq!(scheduler.handle(asked(&[]), at(1)), [Action::Finish]);
+    assert_eq!(scheduler.handle(queried(&[]), at(1)), [Action::Finish]);
     let summary = scheduler.summary();
     assert_eq!((summary.phase, summary.promise.as_deref()), (Phase::Complete, Some("DONE")));
 }
 
 #[test]
-fn a_check_decides_whether_anything_is_left() {
+fn completion_check_decides_whether_work_is_left() {
     for (left, phase) in [(true, Phase::Stuck), (false, Phase::Complete)] {
         let (mut scheduler, _) = begin(Rules { has_check: true, ..rules() });
-        assert_eq!(scheduler.handle(asked(&[]), at(1)), [Action::Check]);
+        assert_eq!(scheduler.handle(queried(&[]), at(1)), [Action::Check]);
         assert_eq!(scheduler.handle(Event::Checked { left }, at(2)), [Action::Finish]);
         assert_eq!(scheduler.state.phase, phase);
     }
 }
 
 #[test]
-fn a_failed_attempt_is_tried_again_after_a_pause_and_at_last_set_aside() {
+fn failing_ticket_is_retried_and_then_set_aside() {
     let (mut scheduler, _) = begin(rules());
-    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(queried(&["T-1"]), at(0));
     for attempt in 1..=3 {
         let now = at(attempt * 100);
         scheduler.handle(started("T-1"), now);
@@ -157,50 +157,50 @@ fn a_failed_attempt_is_tried_again_after_a_pause_and_at_last_set_aside() {
     }
     let why = "failed 3 times, the last time: exit code 1".to_owned();
     assert_eq!(stage(&scheduler, "T-1"), Stage::SetAside { why });
-    let told = scheduler.take_notices();
-    let log = told.iter().find_map(|notice| match notice {
+    let notices = scheduler.take_notices();
+    let log = notices.iter().find_map(|notice| match notice {
         Notice::SetAside { log, .. } => log.clone(),
         _ => None,
     });
-    assert_eq!(log.unwrap().to_str(), Some("/log"), "its output can be found");
-    // It is not tried any more, and what cannot be taken on ends the loop without a promise.
-    assert_eq!(scheduler.handle(Event::Tick, at(305)), [Action::Ask]);
-    assert_eq!(scheduler.handle(asked(&["T-1"]), at(306)), [Action::Finish]);
+    assert_eq!(log.unwrap().to_str(), Some("/log"), "the notice has the log");
+    // It is not retried, and the loop ends without a promise because nothing else can be taken on.
+    assert_eq!(scheduler.handle(Event::Tick, at(305)), [Action::Query]);
+    assert_eq!(scheduler.handle(queried(&["T-1"]), at(306)), [Action::Finish]);
     assert_eq!((scheduler.state.phase, scheduler.summary().promise), (Phase::Stuck, None));
 }
 
 #[test]
-fn a_ticket_that_the_query_names_for_ever_is_done_so_often_and_then_set_aside() {
+fn ticket_that_the_query_always_returns_is_set_aside_at_the_limit() {
     let (mut scheduler, _) = begin(Rules { max_iterations_per_ticket: 2, ..rules() });
     for time in [0, 100] {
         scheduler.handle(Event::Tick, at(time));
-        scheduler.handle(asked(&["T-1"]), at(time));
+        scheduler.handle(queried(&["T-1"]), at(time));
         succeed(&mut scheduler, "T-1", at(time));
     }
     scheduler.handle(Event::Tick, at(200));
-    assert_eq!(scheduler.handle(asked(&["T-1"]), at(200)), [Action::Finish]);
+    assert_eq!(scheduler.handle(queried(&["T-1"]), at(200)), [Action::Finish]);
     assert!(matches!(stage(&scheduler, "T-1"), Stage::SetAside { .. }));
     assert_eq!(scheduler.state.iteration, 2);
 }
 
 #[test]
-fn a_list_that_never_changes_is_done_once_where_once_is_wanted() {
+fn constant_query_with_limit_1_completes_each_ticket_once() {
     let (mut scheduler, _) = begin(Rules { max_iterations_per_ticket: 1, ..rules() });
-    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(queried(&["T-1"]), at(0));
     succeed(&mut scheduler, "T-1", at(0));
     scheduler.handle(Event::Tick, at(5));
-    assert_eq!(scheduler.handle(asked(&["T-1"]), at(5)), [Action::Finish]);
+    assert_eq!(scheduler.handle(queried(&["T-1"]), at(5)), [Action::Finish]);
     assert_eq!(scheduler.state.phase, Phase::Complete);
 }
 
 #[test]
-fn what_cannot_be_a_ticket_is_refused_once_and_never_worked_on() {
+fn invalid_ticket_is_reported_once_and_never_started() {
     let (mut scheduler, _) = begin(rules());
-    scheduler.handle(asked(&["../x; rm -rf ~", "T-1", "../x; rm -rf ~"]), at(0));
+    scheduler.handle(queried(&["../x; rm -rf ~", "T-1", "../x; rm -rf ~"]), at(0));
     assert_eq!(scheduler.state.tickets.keys().collect::<Vec<_>>(), [&ticket("T-1")]);
     succeed(&mut scheduler, "T-1", at(0));
     scheduler.handle(Event::Tick, at(5));
-    assert_eq!(scheduler.handle(asked(&["../x; rm -rf ~"]), at(5)), [Action::Finish]);
+    assert_eq!(scheduler.handle(queried(&["../x; rm -rf ~"]), at(5)), [Action::Finish]);
     assert_eq!(scheduler.state.phase, Phase::Stuck);
     let refused =
         scheduler.take_notices().into_iter().filter(|notice| matches!(notice, Notice::Refused { .. }));
@@ -208,21 +208,21 @@ fn what_cannot_be_a_ticket_is_refused_once_and_never_worked_on() {
 }
 
 #[test]
-fn a_query_that_keeps_failing_ends_the_loop() {
+fn repeated_query_failures_end_the_loop() {
     let (mut scheduler, _) = begin(rules());
     for time in [0, 5] {
-        assert_eq!(scheduler.handle(Event::Asked(Err("exit 1".to_owned())), at(time)), []);
-        assert_eq!(scheduler.handle(Event::Tick, at(time + 5)), [Action::Ask]);
+        assert_eq!(scheduler.handle(Event::Queried(Err("exit 1".to_owned())), at(time)), []);
+        assert_eq!(scheduler.handle(Event::Tick, at(time + 5)), [Action::Query]);
     }
-    assert_eq!(scheduler.handle(Event::Asked(Err("exit 1".to_owned())), at(10)), [Action::Finish]);
+    assert_eq!(scheduler.handle(Event::Queried(Err("exit 1".to_owned())), at(10)), [Action::Finish]);
     assert_eq!(scheduler.state.phase, Phase::Failed);
     assert!(scheduler.summary().error.unwrap().contains("3 times in a row"));
 }
 
 #[test]
-fn several_at_once_are_merged_one_by_one() {
+fn parallel_tickets_are_merged_one_at_a_time() {
     let (mut scheduler, _) = begin(Rules { parallel: 2, ..rules() });
-    let begun = scheduler.handle(asked(&["T-1", "T-2", "T-3"]), at(0));
+    let begun = scheduler.handle(queried(&["T-1", "T-2", "T-3"]), at(0));
     assert_eq!(begun, [start("T-1", 1, 1), start("T-2", 2, 1)]);
     for text in ["T-1", "T-2"] {
         scheduler.handle(started(text), at(1));
@@ -236,14 +236,14 @@ fn several_at_once_are_merged_one_by_one() {
 }
 
 #[test]
-fn a_merge_that_has_to_wait_holds_nobody_up_and_is_tried_again() {
+fn deferred_merge_is_retried_without_blocking_other_tickets() {
     let (mut scheduler, _) = begin(rules());
-    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(queried(&["T-1"]), at(0));
     for event in [started("T-1"), ended("T-1", Ending::Succeeded), sealed("T-1"), deferred("T-1")] {
         scheduler.handle(event, at(0));
     }
-    assert_eq!(scheduler.handle(Event::Tick, at(5)), [Action::Ask]);
-    assert_eq!(scheduler.handle(asked(&["T-1", "T-2"]), at(5)), [start("T-2", 2, 1)]);
+    assert_eq!(scheduler.handle(Event::Tick, at(5)), [Action::Query]);
+    assert_eq!(scheduler.handle(queried(&["T-1", "T-2"]), at(5)), [start("T-2", 2, 1)]);
     let again = scheduler.handle(Event::Tick, at(10));
     assert!(matches!(&again[..], [Action::Merge { .. }]), "{again:?}");
     scheduler.handle(merged("T-1"), at(11));
@@ -254,14 +254,14 @@ fn a_merge_that_has_to_wait_holds_nobody_up_and_is_tried_again() {
 }
 
 #[test]
-fn a_loop_whose_only_work_is_a_merge_that_waits_ends_and_leaves_it_to_the_next() {
+fn loop_with_only_a_deferred_merge_ends_and_the_next_loop_merges() {
     let (mut scheduler, _) = begin(rules());
-    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(queried(&["T-1"]), at(0));
     for event in [started("T-1"), ended("T-1", Ending::Succeeded), sealed("T-1"), deferred("T-1")] {
         scheduler.handle(event, at(0));
     }
     scheduler.handle(Event::Tick, at(5));
-    let mut actions = scheduler.handle(asked(&["T-1"]), at(5));
+    let mut actions = scheduler.handle(queried(&["T-1"]), at(5));
     let mut tries = 0;
     while !actions.contains(&Action::Finish) {
         tries += usize::from(actions.iter().any(|action| matches!(action, Action::Merge { .. })));
@@ -273,73 +273,74 @@ fn a_loop_whose_only_work_is_a_merge_that_waits_ends_and_leaves_it_to_the_next()
     }
     assert_eq!(tries, LAST_TRIES);
     assert!(scheduler.state.is_unfinished());
-    let (_, actions) = go_on(rules(), scheduler.state.into_next(false));
+    let (_, actions) = continue_from(rules(), scheduler.state.into_next(false));
     assert!(actions.iter().any(|action| matches!(action, Action::Merge { .. })), "{actions:?}");
 }
 
 #[test]
-fn a_conflict_is_left_as_it_is_and_others_go_on() {
+fn conflict_is_kept_and_other_tickets_continue() {
     let (mut scheduler, _) = begin(rules());
-    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(queried(&["T-1"]), at(0));
     for event in [started("T-1"), ended("T-1", Ending::Succeeded), sealed("T-1")] {
         scheduler.handle(event, at(0));
     }
-    let outcome = MergeOutcome::Conflict { paths: vec!["a".to_owned()], worktree: Some("/yard/x".into()) };
+    let outcome =
+        MergeOutcome::Conflict { paths: vec!["a".to_owned()], worktree: Some("/worktrees/x".into()) };
     let after = scheduler.handle(Event::Merged { ticket: ticket("T-1"), outcome }, at(0));
-    assert_eq!(after, [], "its worktree stays");
+    assert_eq!(after, [], "its worktree is kept");
     scheduler.handle(Event::Tick, at(5));
-    assert_eq!(scheduler.handle(asked(&["T-1", "T-2"]), at(5)), [start("T-2", 2, 1)]);
+    assert_eq!(scheduler.handle(queried(&["T-1", "T-2"]), at(5)), [start("T-2", 2, 1)]);
 }
 
 #[test]
-fn told_to_stop_it_finishes_nothing_new_and_records() {
+fn interrupt_stops_sessions_and_starts_nothing_new() {
     let (mut scheduler, _) = begin(Rules { parallel: 2, ..rules() });
-    scheduler.handle(asked(&["T-1", "T-2"]), at(0));
+    scheduler.handle(queried(&["T-1", "T-2"]), at(0));
     scheduler.handle(started("T-1"), at(1));
     let stop = |text: &str| Action::Stop { sessions: vec![session(text)], at_once: false };
     assert_eq!(scheduler.handle(Event::Interrupt, at(2)), [stop("T-1")]);
-    // One that was being started is stopped as soon as it can be.
+    // A session that was starting is stopped once it has started.
     assert_eq!(scheduler.handle(started("T-2"), at(3)), [stop("T-2")]);
     assert_eq!(scheduler.handle(ended("T-1", Ending::Stopped), at(4)), [clear("T-1")]);
     assert_eq!(scheduler.handle(ended("T-2", Ending::Succeeded), at(4)), []);
     assert_eq!(scheduler.handle(cleared("T-1"), at(5)), [Action::Finish]);
     assert_eq!(scheduler.state.phase, Phase::Interrupted);
-    // Nothing is held against the one that was stopped, and the work of the other waits.
-    let (_, actions) = go_on(Rules { parallel: 2, ..rules() }, scheduler.state.into_next(false));
+    // The stopped ticket has no failure counted, and the work of the other is kept.
+    let (_, actions) = continue_from(Rules { parallel: 2, ..rules() }, scheduler.state.into_next(false));
     let seal = Action::Seal { ticket: ticket("T-2"), session: session("T-2") };
     assert_eq!(actions, [start("T-1", 3, 1), seal]);
 }
 
 #[test]
-fn told_twice_it_kills_and_leaves_at_once() {
+fn second_interrupt_kills_sessions_and_finishes_at_once() {
     let (mut scheduler, _) = begin(rules());
-    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(queried(&["T-1"]), at(0));
     scheduler.handle(started("T-1"), at(1));
     scheduler.handle(Event::Interrupt, at(2));
     let kill = Action::Stop { sessions: vec![session("T-1")], at_once: true };
     assert_eq!(scheduler.handle(Event::Interrupt, at(3)), [kill]);
     assert_eq!(scheduler.handle(Event::Killed, at(4)), [Action::Finish]);
     assert_eq!(scheduler.state.phase, Phase::Interrupted);
-    // The next one finds what it did not wait for, and holds nothing against it.
-    let (mut next, actions) = go_on(rules(), scheduler.state.into_next(false));
+    // The next loop finds the outcome and counts no failure.
+    let (mut next, actions) = continue_from(rules(), scheduler.state.into_next(false));
     assert_eq!(actions, [Action::Find { ticket: ticket("T-1"), serial: 1 }]);
     next.handle(ended("T-1", Ending::Stopped), at(LATER));
     assert_eq!(next.handle(cleared("T-1"), at(LATER)), [start("T-1", 2, 1)]);
 }
 
 #[test]
-fn a_session_that_its_user_stopped_is_not_begun_again() {
+fn ticket_of_session_stopped_by_user_is_set_aside() {
     let (mut scheduler, _) = begin(rules());
-    scheduler.handle(asked(&["T-1"]), at(0));
+    scheduler.handle(queried(&["T-1"]), at(0));
     scheduler.handle(ended("T-1", Ending::Stopped), at(1));
     scheduler.handle(cleared("T-1"), at(1));
     assert!(matches!(stage(&scheduler, "T-1"), Stage::SetAside { .. }));
 }
 
 #[test]
-fn without_an_agent_nothing_is_begun_and_no_ticket_is_blamed() {
+fn missing_agent_fails_the_loop_without_counting_failures() {
     let (mut scheduler, _) = begin(Rules { parallel: 2, ..rules() });
-    scheduler.handle(asked(&["T-1", "T-2"]), at(0));
+    scheduler.handle(queried(&["T-1", "T-2"]), at(0));
     scheduler.handle(started("T-2"), at(0));
     let fault = Fault::Everything("no such agent".to_owned());
     assert_eq!(scheduler.handle(Event::NotStarted { ticket: ticket("T-1"), fault }, at(1)), []);
@@ -350,34 +351,34 @@ fn without_an_agent_nothing_is_begun_and_no_ticket_is_blamed() {
 }
 
 #[test]
-fn no_more_tickets_are_taken_on_than_allowed() {
+fn iteration_limit_is_respected() {
     let (mut scheduler, _) = begin(Rules { max_iterations: 1, ..rules() });
-    scheduler.handle(asked(&["T-1", "T-2"]), at(0));
+    scheduler.handle(queried(&["T-1", "T-2"]), at(0));
     assert_eq!(succeed(&mut scheduler, "T-1", at(1)), [Action::Finish]);
     assert_eq!((scheduler.state.phase, scheduler.state.tickets.len()), (Phase::Exhausted, 1));
 }
 
 #[test]
-fn one_ticket_that_was_named_is_all_there_is() {
+fn single_ticket_loop_works_only_on_that_ticket() {
     let only = Rules { only: Some(ticket("T-1")), max_iterations: 1, ..rules() };
     let (mut scheduler, actions) = begin(only.clone());
     assert_eq!(actions, [start("T-1", 1, 1)]);
     assert_eq!(succeed(&mut scheduler, "T-1", at(1)), [Action::Finish]);
     assert_eq!(scheduler.state.phase, Phase::Complete);
-    // Wished for once more, it is done once more; cut off, it goes on.
-    let (_, actions) = go_on(only.clone(), scheduler.state.clone().into_next(false));
+    // A finished ticket is done again on request; an interrupted one continues.
+    let (_, actions) = continue_from(only.clone(), scheduler.state.clone().into_next(false));
     assert_eq!(actions, [start("T-1", 2, 1)]);
-    let mut cut_off = scheduler.state;
-    cut_off.phase = Phase::Running;
-    cut_off.tickets.get_mut(&ticket("T-1")).unwrap().stage = Stage::Sealing;
-    let (_, actions) = go_on(only, cut_off);
+    let mut interrupted = scheduler.state;
+    interrupted.phase = Phase::Running;
+    interrupted.tickets.get_mut(&ticket("T-1")).unwrap().stage = Stage::Sealing;
+    let (_, actions) = continue_from(only, interrupted);
     assert!(matches!(&actions[..], [Action::Seal { .. }]), "{actions:?}");
 }
 
 #[test]
-fn an_interrupt_that_comes_too_late_does_not_change_how_the_loop_ended() {
+fn interrupt_after_finish_changes_nothing() {
     let (mut scheduler, _) = begin(rules());
-    assert_eq!(scheduler.handle(asked(&[]), at(1)), [Action::Finish]);
+    assert_eq!(scheduler.handle(queried(&[]), at(1)), [Action::Finish]);
     let phase = scheduler.state.phase;
     scheduler.take_notices();
     assert_eq!(scheduler.handle(Event::Interrupt, at(2)), []);

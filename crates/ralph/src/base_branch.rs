@@ -1,75 +1,73 @@
-//! The base branch: finished work comes into it here, and nowhere else.
+//! The base branch. Finished work is merged only here.
 //!
-//! The merge itself is made of objects alone, so that a conflict touches nothing anybody sees. Only then is the
-//! branch moved forward: by its ref where nobody has it checked out, else in the worktree that has it, where git
-//! itself refuses to touch what is not committed. What is merged already is told from the commits, so that it
-//! does not matter how often, or by how many killed loops, this was tried before.
+//! The merge commit is created from objects alone, so a conflict changes nothing visible. Then the branch is moved: by
+//! its ref if it is not checked out, else in the worktree that has it, where git refuses to overwrite uncommitted
+//! changes. The commits show whether work is already merged, so the merge can be repeated after a killed loop.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use sexton_durable::{find, sync_file_system};
+use sexton_durable::{SMALL_FILE, find, read_regular, sync_file_system};
 
-use crate::git::{Git, GitError, complaint};
+use crate::git::{Git, GitError, error_text};
 use crate::schedule::MergeOutcome;
 use crate::state::How;
 use crate::ticket::Ticket;
 
-/// How many paths a message names.
+/// Maximum number of paths in a message.
 const MAX_NAMED: usize = 5;
 
 /// The branch that work is merged into.
 #[derive(Clone, Debug)]
-pub(crate) struct Mainline {
+pub(crate) struct BaseBranch {
     git: Git,
     base: String,
-    /// Whether what is merged survives a power cut.
+    /// Whether merges must survive a power failure.
     power_safe: bool,
 }
 
-/// A worktree, as `git worktree list` tells it.
+/// A worktree, as listed by `git worktree list`.
 struct Checkout {
     path: PathBuf,
     git_dir: PathBuf,
     has_base: bool,
 }
 
-/// Whether the branch could be moved.
+/// Result of moving the branch.
 enum Moved {
     Yes,
-    /// Somebody else moved it meanwhile: the merge is to be made anew.
+    /// Another process moved it in the meantime, so the merge must be repeated.
     Overtaken,
-    /// Not now, and why.
+    /// It cannot be moved now, for this reason.
     NotNow(String),
 }
 
-/// How often a merge is made anew because somebody else moves the branch.
+/// Maximum number of merges while another process moves the branch.
 const ATTEMPTS: usize = 5;
 
-impl Mainline {
-    /// The branch `base` of the repository at `repo`.
-    pub(crate) fn new(repo: &Path, base: &str, power_safe: bool) -> Mainline {
-        Mainline { git: Git::at(repo), base: base.to_owned(), power_safe }
+impl BaseBranch {
+    /// Creates a handle of the branch `base` in the repository at `repo`.
+    pub(crate) fn new(repo: &Path, base: &str, power_safe: bool) -> BaseBranch {
+        BaseBranch { git: Git::at(repo), base: base.to_owned(), power_safe }
     }
 
-    /// Its full name.
+    /// Returns the full ref name.
     pub(crate) fn reference(&self) -> String {
         format!("refs/heads/{}", self.base)
     }
 
-    /// The commit that the branch of `ticket` is at, where there is one.
+    /// Returns the commit of the branch of `ticket`, if the branch exists.
     pub(crate) fn find_branch(&self, ticket: &Ticket) -> Result<Option<String>, GitError> {
         self.git.find_commit(&format!("refs/heads/{}", ticket.branch()))
     }
 
-    /// Deletes the branch of `ticket` where it still is at `tip`, all of which is in `saved`, and nobody has it
-    /// checked out. Says whether it is gone.
+    /// Deletes the branch of `ticket` if it is still at `tip`, `saved` contains `tip`, and it is not checked out.
+    /// Returns whether it was deleted.
     pub(crate) fn discard_branch(&self, ticket: &Ticket, tip: &str, saved: &str) -> Result<bool, GitError> {
         let reference = format!("refs/heads/{}", ticket.branch());
-        let listed = self.git.say(&["worktree", "list", "--porcelain", "-z"])?;
+        let listed = self.git.output(&["worktree", "list", "--porcelain", "-z"])?;
         let line = format!("branch {reference}");
         if listed.split('\0').any(|found| found == line) || !self.git.contains(saved, tip)? {
             return Ok(false);
@@ -77,42 +75,42 @@ impl Mainline {
         Ok(self.git.run(&["update-ref", "-d", &reference, tip])?.status.success())
     }
 
-    /// The commit it is at.
+    /// Returns the commit of the branch.
     pub(crate) fn require_tip(&self) -> Result<String, GitError> {
         let found = self.git.find_commit(&self.reference())?;
         found.ok_or_else(|| GitError::Failed {
             command: "rev-parse".to_owned(),
-            why: format!("there is no branch `{}` with a commit", self.base),
+            why: format!("the branch `{}` does not exist or has no commit", self.base),
         })
     }
 
-    /// Whether it has everything up to `commit`.
+    /// Returns whether the branch contains `commit`.
     pub(crate) fn contains(&self, commit: &str) -> Result<bool, GitError> {
         self.git.contains(&self.reference(), commit)
     }
 
-    /// Merges `tip`, the work on `ticket`. The caller holds the lock of merges.
+    /// Merges `tip`, the work on `ticket`. The caller holds the merge lock.
     ///
-    /// Merged is what is durable: the worktree goes next, and neither the objects that an agent's git wrote nor
-    /// the branch that ours moved are synced by git.
+    /// `Merged` means durable, because the worktree is removed next and git syncs neither the objects that the agent
+    /// wrote nor the moved branch.
     pub(crate) fn merge(&self, ticket: &Ticket, tip: &str) -> Result<MergeOutcome, GitError> {
         let outcome = self.merge_in_memory(ticket, tip)?;
         if self.power_safe
             && matches!(outcome, MergeOutcome::Merged { .. })
-            && let Err(error) = self.settle()
+            && let Err(error) = self.sync()
         {
-            let why = format!("what was merged into `{}` cannot be made durable: {error}", self.base);
+            let why = format!("cannot sync the merge into `{}` to disk: {error}", self.base);
             return Ok(MergeOutcome::Deferred { why });
         }
         Ok(outcome)
     }
 
-    /// Makes the repository durable as it stands.
-    fn settle(&self) -> io::Result<()> {
+    /// Syncs the repository to disk.
+    fn sync(&self) -> io::Result<()> {
         if sexton_mutant::is("no_merge_sync") {
             return Ok(());
         }
-        let common = self.git.say(&["rev-parse", "--git-common-dir"]).map_err(io::Error::other)?;
+        let common = self.git.output(&["rev-parse", "--git-common-dir"]).map_err(io::Error::other)?;
         sync_file_system(&self.git.directory().join(common))
     }
 
@@ -136,10 +134,10 @@ impl Mainline {
                 Moved::Overtaken => {}
             }
         }
-        Ok(MergeOutcome::Deferred { why: format!("somebody else keeps moving the branch `{}`", self.base) })
+        Ok(MergeOutcome::Deferred { why: format!("another process keeps moving the branch `{}`", self.base) })
     }
 
-    /// The commit that has both sides, or the files that they do not agree about.
+    /// Creates a merge commit. Returns the conflicting files if there are any.
     fn make_merge(
         &self,
         ticket: &Ticket,
@@ -154,10 +152,10 @@ impl Mainline {
             (Some(0), Some(tree)) => {
                 let message = format!("Merge branch '{}'", ticket.branch());
                 let commit = ["commit-tree", tree, "-p", base, "-p", tip, "-m", &message];
-                Ok(Ok(self.git.sign(&commit)?))
+                Ok(Ok(self.git.output_with_identity(&commit)?))
             }
             (Some(1), Some(_)) => Ok(Err(parts.map(str::to_owned).collect())),
-            _ => Err(GitError::Failed { command: "merge-tree".to_owned(), why: complaint(&output) }),
+            _ => Err(GitError::Failed { command: "merge-tree".to_owned(), why: error_text(&output) }),
         }
     }
 
@@ -169,8 +167,8 @@ impl Mainline {
                 return Ok(self.not_now(&format!("is being rebased in {}", checkout.path.display())));
             }
         }
-        let mut having = checkouts.iter().filter(|checkout| checkout.has_base);
-        match (having.next(), having.next()) {
+        let mut with_base = checkouts.iter().filter(|checkout| checkout.has_base);
+        match (with_base.next(), with_base.next()) {
             (None, _) => self.move_ref(old, new),
             (Some(only), None) => self.move_checkout(only, old, new),
             (Some(one), Some(other)) => {
@@ -184,7 +182,7 @@ impl Mainline {
         Moved::NotNow(format!("the branch `{}` {why}", self.base))
     }
 
-    /// Nobody has it checked out: it is a ref and nothing else.
+    /// Moves the ref of a branch that is not checked out.
     fn move_ref(&self, old: &str, new: &str) -> Result<Moved, GitError> {
         let message = "ralph: merged finished work";
         let output = self.git.run(&["update-ref", "-m", message, &self.reference(), new, old])?;
@@ -194,24 +192,24 @@ impl Mainline {
         if self.require_tip()? != old {
             return Ok(Moved::Overtaken);
         }
-        Ok(self.not_now(&format!("cannot be moved: {}", complaint(&output))))
+        Ok(self.not_now(&format!("cannot be moved: {}", error_text(&output))))
     }
 
-    /// Somebody has it checked out: git brings files, index and branch forward together, or not at all.
+    /// Moves a branch that is checked out. Git updates files, index and branch together, or nothing.
     fn move_checkout(&self, checkout: &Checkout, old: &str, new: &str) -> Result<Moved, GitError> {
         let place = checkout.path.display();
-        if !is_there(&checkout.path.join(".git"))? {
-            return Ok(self.not_now(&format!("is checked out in {place}, which is not there")));
+        if !exists(&checkout.path.join(".git"))? {
+            return Ok(self.not_now(&format!("is checked out in {place}, which does not exist")));
         }
         let there = Git::at(&checkout.path);
         for (file, what) in UNFINISHED {
-            if is_there(&checkout.git_dir.join(file))? {
-                return Ok(self.not_now(&format!("is checked out in {place}, where {what} is not finished")));
+            if exists(&checkout.git_dir.join(file))? {
+                return Ok(self.not_now(&format!("is checked out in {place}, where {what} is in progress")));
             }
         }
         let status =
             ["--no-optional-locks", "status", "--porcelain", "-z", "--untracked-files=no", "--no-renames"];
-        let changed = there.say(&status)?;
+        let changed = there.output(&status)?;
         let changed: Vec<_> = changed.split('\0').filter_map(|entry| entry.get(3..)).collect();
         if !changed.is_empty() {
             return Ok(self.not_now(&format!("has uncommitted changes in {place}: {}", named(&changed))));
@@ -220,15 +218,15 @@ impl Mainline {
         match self.require_tip()? {
             tip if tip == new => Ok(Moved::Yes),
             tip if tip != old => Ok(Moved::Overtaken),
-            _ => Ok(self.not_now(&format!("cannot be moved forward in {place}: {}", complaint(&merged)))),
+            _ => Ok(self.not_now(&format!("cannot be moved forward in {place}: {}", error_text(&merged)))),
         }
     }
 
-    /// Whether the branch is being rebased there: then its ref moves when that is done.
+    /// Returns whether the branch is being rebased in `checkout`. The rebase moves the ref when it is done.
     fn is_rebased_in(&self, checkout: &Checkout) -> Result<bool, GitError> {
         for file in ["rebase-merge/head-name", "rebase-apply/head-name"] {
             let file = checkout.git_dir.join(file);
-            let name = find(fs::read(&file)).map_err(GitError::unreadable(&file))?;
+            let name = find(read_regular(&file, SMALL_FILE)).map_err(GitError::unreadable(&file))?;
             if name.is_some_and(|name| name.trim_ascii() == self.reference().as_bytes()) {
                 return Ok(true);
             }
@@ -236,9 +234,9 @@ impl Mainline {
         Ok(false)
     }
 
-    /// Every worktree of the repository.
+    /// Returns the worktrees of the repository.
     fn checkouts(&self) -> Result<Vec<Checkout>, GitError> {
-        let listed = self.git.say(&["worktree", "list", "--porcelain", "-z"])?;
+        let listed = self.git.output(&["worktree", "list", "--porcelain", "-z"])?;
         let reference = format!("branch {}", self.reference());
         let mut checkouts = Vec::new();
         for entry in listed.split("\0\0") {
@@ -246,10 +244,10 @@ impl Mainline {
             let Some(path) = lines.next().and_then(|line| line.strip_prefix("worktree ")) else { continue };
             let lines: Vec<_> = lines.collect();
             let path = PathBuf::from(path);
-            // A bare repository has nothing checked out, whatever its HEAD says.
+            // A bare repository has nothing checked out, whatever its HEAD is.
             let has_base = lines.contains(&reference.as_str()) && !lines.contains(&"bare");
             match find_git_dir(&path) {
-                // Another user's, who does not let anybody in. The loop has no business there.
+                // A worktree that another user made inaccessible, and that does not have the branch.
                 Err(error) if !has_base && error.is_denied() => {}
                 git_dir => checkouts.push(Checkout { git_dir: git_dir?, path, has_base }),
             }
@@ -258,10 +256,10 @@ impl Mainline {
     }
 }
 
-/// Where git keeps the state of the worktree at `path`.
+/// Returns the git directory of the worktree at `path`.
 fn find_git_dir(path: &Path) -> Result<PathBuf, GitError> {
     let dot_git = path.join(".git");
-    match find(fs::read(&dot_git)) {
+    match find(read_regular(&dot_git, SMALL_FILE)) {
         Ok(Some(link)) => {
             let named = link.trim_ascii_end().strip_prefix(b"gitdir: ").unwrap_or_default();
             Ok(path.join(OsStr::from_bytes(named)))
@@ -272,11 +270,11 @@ fn find_git_dir(path: &Path) -> Result<PathBuf, GitError> {
     }
 }
 
-fn is_there(path: &Path) -> Result<bool, GitError> {
+fn exists(path: &Path) -> Result<bool, GitError> {
     Ok(find(path.metadata()).map_err(GitError::unreadable(path))?.is_some())
 }
 
-/// What git leaves where it was stopped in the middle of something.
+/// Files that git leaves while an operation is in progress.
 const UNFINISHED: [(&str, &str); 5] = [
     ("MERGE_HEAD", "a merge"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"),
@@ -285,7 +283,7 @@ const UNFINISHED: [(&str, &str); 5] = [
     ("rebase-apply", "a rebase"),
 ];
 
-/// A few paths, and how many more there are.
+/// Formats the first paths and the number of the others.
 pub(crate) fn named(paths: &[&str]) -> String {
     let shown: Vec<_> = paths.iter().take(MAX_NAMED).map(|path| path.escape_debug().to_string()).collect();
     match paths.len().saturating_sub(MAX_NAMED) {

@@ -1,58 +1,58 @@
-//! Where a loop works: its repository, its base branch, and the programs that it needs.
+//! The context of a loop: its repository, its base branch, and the programs that it needs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use sexton_embed::{House, RepositoryName};
+use sexton_service::{RepositoryName, Service};
 
 use crate::error::RalphError;
 use crate::git::Git;
 use crate::settings::Settings;
 use crate::ticket::Ticket;
 
-/// The first git that can merge without a worktree.
+/// The first git version that can merge without a worktree.
 const FIRST_GIT: (u32, u32) = (2, 38);
 
-/// Where a loop works.
+/// The context of a loop.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
-    /// The repository, as records name it.
+pub(crate) struct LoopContext {
+    /// The repository, as in records.
     pub(crate) repo: PathBuf,
-    /// What that is called.
+    /// Name of the repository.
     pub(crate) name: RepositoryName,
-    /// The worktree that its user stands in: where their shell lines run.
+    /// The user's worktree, in which the query and the check run.
     pub(crate) here: PathBuf,
-    /// The branch that work begins at and is merged into.
+    /// The branch that work starts from and is merged into.
     pub(crate) base: String,
-    /// Whether its user named that.
+    /// Whether the user set the base branch.
     pub(crate) base_is_chosen: bool,
-    /// The only ticket, where one was named.
+    /// The only ticket to work on, if one was given.
     pub(crate) only: Option<Ticket>,
 }
 
-impl Site {
-    /// The place that `directory` is in. Changes nothing.
+impl LoopContext {
+    /// Finds the context of `directory`. Changes nothing.
     pub(crate) async fn find(
-        house: &House,
+        service: &Service,
         settings: &Settings,
         directory: &Path,
         only: Option<Ticket>,
-    ) -> Result<Site, RalphError> {
-        let repo = house
+    ) -> Result<LoopContext, RalphError> {
+        let repo = service
             .require_cleaner()?
             .find_repository(directory)
             .await
-            .map_err(sexton_embed::HouseError::from)?;
+            .map_err(sexton_service::ServiceError::from)?;
         if find_program("git").is_none() {
-            let what = "branches are merged with it";
+            let what = "it is needed to merge branches";
             return Err(RalphError::NotInstalled { program: "git".to_owned(), what });
         }
         let git = Git::at(directory);
-        require_git_version(&git.say(&["--version"])?)?;
+        require_git_version(&git.output(&["--version"])?)?;
         let top = git.run(&["rev-parse", "--show-toplevel"])?;
         let here = match String::from_utf8(top.stdout) {
             Ok(path) if top.status.success() => PathBuf::from(path.trim_end_matches('\n')),
-            // A bare repository has no worktree of its own.
+            // A bare repository has no main worktree.
             _ => repo.clone(),
         };
         let base = match &settings.base {
@@ -63,20 +63,20 @@ impl Site {
             return Err(RalphError::NoCommit { repo, base });
         }
         let name = RepositoryName::of(&repo);
-        Ok(Site { repo, name, here, base, base_is_chosen: settings.base.is_some(), only })
+        Ok(LoopContext { repo, name, here, base, base_is_chosen: settings.base.is_some(), only })
     }
 
-    /// What the loop is called: after its repository, and where another's has that name, so that they differ.
+    /// Returns the names for the loop's session: the preferred one, and a unique one if another repository has that.
     pub(crate) fn names(&self) -> [String; 2] {
         let RepositoryName { plain, hash } = &self.name;
         let ticket = self.only.as_ref().map(|ticket| format!(":{ticket}")).unwrap_or_default();
         [format!("ralph:{plain}{ticket}"), format!("ralph:{plain}-{hash}{ticket}")]
     }
 
-    /// Where captured output is kept.
-    pub(crate) fn logs(&self, house: &House, settings: &Settings) -> PathBuf {
+    /// Returns the directory of captured output.
+    pub(crate) fn logs(&self, service: &Service, settings: &Settings) -> PathBuf {
         let RepositoryName { plain, hash } = &self.name;
-        let own = || house.state_dir().join("ralph").join(format!("{plain}-{hash}")).join("logs");
+        let own = || service.state_dir().join("ralph").join(format!("{plain}-{hash}")).join("logs");
         settings.logs.clone().unwrap_or_else(own)
     }
 }
@@ -101,8 +101,8 @@ fn require_git_version(text: &str) -> Result<(), RalphError> {
     }
 }
 
-/// The program that a bare name means, as the kernel would look for it. A name with a path in it is found from
-/// where it is executed, so it is taken at its word.
+/// Finds a program in PATH. A name with a slash is not checked, because it is relative to the directory in which it is
+/// executed.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name));
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_git_is_refused_and_an_odd_one_is_given_a_chance() {
+    fn old_git_is_refused_and_unknown_version_is_accepted() {
         assert!(require_git_version("git version 2.37.9").is_err());
         for text in
             ["git version 2.38.0", "git version 2.47.3 (Apple Git-1)", "git version 3.0.rc1", "a fork"]
