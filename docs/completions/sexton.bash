@@ -359,12 +359,16 @@ _sexton() {
             return 0
             ;;
         sexton__subcmd__forget)
-            opts="-h --state-dir --store --probe --json --help"
+            opts="-h --host --state-dir --store --probe --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -497,13 +501,17 @@ _sexton() {
             return 0
             ;;
         sexton__subcmd__mcp)
-            opts="-h --allow-run --allow-stop --allow-recover --http --state-dir --store --probe --json --help"
+            opts="-h --allow-run --allow-stop --allow-recover --http --token-file --state-dir --store --probe --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --http)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -587,7 +595,7 @@ _sexton() {
             return 0
             ;;
         sexton__subcmd__prune)
-            opts="-h --ttl --keep --dry-run --state-dir --store --probe --json --help"
+            opts="-h --ttl --keep --host --dry-run --state-dir --store --probe --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -598,6 +606,10 @@ _sexton() {
                     return 0
                     ;;
                 --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,4 +1,4 @@
-//! Writes what is generated from the program itself: man pages, completions, the JSON Schema.
+//! Writes the files that are generated from the program: man pages, completions, the JSON Schema.
 
 use std::fs;
 use std::path::{Path, PathBuf};

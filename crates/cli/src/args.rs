@@ -6,31 +6,31 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use crate::commands;
 
-/// Looks after coding-agent sessions: knows which processes are theirs, keeps their records, and puts
-/// everything in order after a crash.
+/// Supervises coding-agent sessions: tracks their processes, keeps their records, and after a crash
+/// stops orphans, saves their work and removes their worktrees.
 #[derive(Parser)]
 #[command(name = "sexton", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "\
 Examples:
-  sexton demo                                       the whole story on a throw-away repository
-  sexton run -d -w --name fix -- claude -p 'fix it' in the background, in a git worktree of its own
-  sexton top                                        what runs, live
-  sexton recover                                    after a crash: everything in order")]
+  sexton demo                                       run a demonstration in a temporary repository
+  sexton run -d -w --name fix -- claude -p 'fix it' run in the background, in a new git worktree
+  sexton top                                        show running sessions live
+  sexton recover                                    clean up after a crash")]
 pub struct Cli {
-    /// What every command takes.
+    /// The global options.
     #[command(flatten)]
     pub global: GlobalArgs,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
 impl Cli {
-    /// Reads the arguments of this process.
+    /// Parses the arguments of this process.
     ///
-    /// A loop and its hooks call a few commands at every turn, and building the parser of every other command
-    /// would be much of what such a call costs. Only what is understood at once is read that way: help, and what
-    /// is wrong with a line, is the whole parser's to say.
+    /// A loop and its hooks call a few commands at every turn, and building the parsers of all other commands
+    /// would be a large part of the cost of such a call. The fast path only accepts valid command lines; the
+    /// full parser prints help and reports errors.
     pub fn read() -> Result<Cli, clap::Error> {
         let words: Vec<OsString> = std::env::args_os().collect();
         Cli::read_quickly(&words).map_or_else(|| Cli::try_parse_from(&words), Ok)
@@ -52,7 +52,7 @@ impl Cli {
     }
 }
 
-/// Reads `words` with a parser that knows one command; nothing where it does not understand them.
+/// Parses `words` with a parser for one command. Returns `None` if that fails.
 fn read_alone<A: Args>(name: &'static str, words: &[OsString], command: fn(A) -> Command) -> Option<Cli> {
     let alone = A::augment_args(clap::Command::new(name));
     let program = GlobalArgs::augment_args(clap::Command::new("sexton")).subcommand(alone);
@@ -61,19 +61,19 @@ fn read_alone<A: Args>(name: &'static str, words: &[OsString], command: fn(A) ->
     Some(Cli { global: GlobalArgs::from_arg_matches(&matches).ok()?, command: command(args) })
 }
 
-/// What every command takes.
+/// The options that every command accepts.
 #[derive(Args, Clone, Default)]
 pub struct GlobalArgs {
-    /// Keep records, logs and backups here [env: SEXTON_STATE_DIR]
+    /// Directory for records, logs and backups [env: SEXTON_STATE_DIR]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub state_dir: Option<String>,
-    /// Use this store: sqlite:PATH, json:PATH … [env: SEXTON_STORE]
+    /// Store to use: sqlite:PATH, json:PATH, … [env: SEXTON_STORE]
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     pub store: Option<String>,
-    /// See processes through this probe: auto, linux, portable [env: SEXTON_PROBE]
+    /// Process probe to use: auto, linux, portable [env: SEXTON_PROBE]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub probe: Option<String>,
-    /// Print one JSON document on stdout
+    /// Print the result as JSON on stdout
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
 }
@@ -85,59 +85,59 @@ pub enum Command {
     Run(commands::run::RunArgs),
     /// List sessions
     Ps(commands::ps::PsArgs),
-    /// Watch sessions live
+    /// Show sessions live
     Top(commands::top::TopArgs),
-    /// Show one record, whole
+    /// Show one session's record
     Show(commands::show::ShowArgs),
     /// Print a session's output
     Logs(commands::logs::LogsArgs),
     /// Block until sessions end
     Wait(commands::wait::WaitArgs),
-    /// End sessions, with every process of theirs
+    /// Stop sessions and all of their processes
     Stop(commands::stop::StopArgs),
-    /// Track a process that something else started
+    /// Track a process that another program started
     Register(commands::register::RegisterArgs),
-    /// Record the end of a registered session
+    /// Record the exit of a registered session
     Finish(commands::finish::FinishArgs),
-    /// Put everything in order after a crash
+    /// Stop orphans, save their work and remove their worktrees
     Recover(commands::recover::RecoverArgs),
-    /// Take over the loop of this agent's earlier session
+    /// Continue the loop of this agent's earlier session
     Resume(commands::resume::ResumeArgs),
-    /// See and set the loop state that a session carries
+    /// Show or set a session's loop state
     Loop(commands::loops::LoopArgs),
-    /// Let old finished records go
+    /// Delete old finished records
     Prune(commands::prune::PruneArgs),
-    /// Settle sessions that nobody can judge, on your word
+    /// Mark unreachable sessions as gone
     Forget(commands::forget::ForgetArgs),
-    /// Find and bring back saved work
+    /// List, show and restore saved work
     Rescue(commands::rescue::RescueArgs),
-    /// See and remove the worktrees that Sexton made
+    /// List and remove the worktrees that Sexton created
     Worktree(commands::worktree::WorktreeArgs),
-    /// Let agents work on tickets, one after the other or several at once
+    /// Run agents on tickets, one at a time or in parallel
     Ralph(commands::ralph::RalphArgs),
-    /// Back the store up
+    /// Back up the store
     Backup(commands::backup::BackupArgs),
-    /// Bring the records of a backup back
+    /// Restore the records from a backup
     Restore(commands::restore::RestoreArgs),
-    /// Copy every record from one store to another
+    /// Copy all records from one store to another
     Migrate(commands::migrate::MigrateArgs),
-    /// Check the store and its surroundings
+    /// Check the store and its environment
     Doctor(commands::doctor::DoctorArgs),
-    /// Serve agents over the Model Context Protocol
+    /// Run a Model Context Protocol server for agents
     Mcp(commands::mcp::McpArgs),
-    /// Print numbers for Prometheus
+    /// Print metrics for Prometheus
     Metrics(commands::metrics::MetricsArgs),
-    /// Show which backends are linked in
+    /// List the available backends
     Backends(commands::backends::BackendsArgs),
-    /// Show every setting and where it came from
+    /// Show every setting and its source
     Config(commands::config::ConfigArgs),
-    /// Allow this repository's .sexton.toml to set everything
+    /// Trust this repository's configuration files
     Trust(commands::trust::TrustArgs),
     /// Print the JSON Schema of a record
     Schema(commands::schema::SchemaArgs),
-    /// Print shell completions
+    /// Print a shell completion script
     Completions(commands::completions::CompletionsArgs),
-    /// See the whole story on a throw-away state directory
+    /// Run a demonstration in a temporary directory
     Demo(commands::demo::DemoArgs),
 }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_read_quickly_says_the_same_as_read_whole() {
+    fn fast_path_parses_arguments_and_global_options() {
         let cli = read("sexton run -d --name x --state-dir /s -- sh -c true --json").unwrap();
         assert_eq!((cli.global.state_dir.as_deref(), cli.global.json), (Some("/s"), false));
         assert!(matches!(cli.command, Command::Run(_)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_or_asks_for_help_is_left_to_the_whole_parser() {
+    fn fast_path_rejects_help_and_invalid_arguments() {
         for line in
             ["sexton run", "sexton ps --no-such", "sexton run --help", "sexton stop -h", "sexton --json ps"]
         {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_that_is_read_alone_is_one() {
+    fn fast_path_and_full_parser_agree_on_the_command() {
         for line in [
             "run -- x",
             "ps",

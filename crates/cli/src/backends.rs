@@ -1,5 +1,5 @@
-//! The one place that names the backends. A crate that nothing names is not linked, silently; so each
-//! gets a line here behind its cargo feature, and a snapshot of `sexton backends` watches them.
+//! The only place that names the backends. A crate that is not named is silently not linked, so each backend has
+//! a line here behind its cargo feature, and a snapshot test of `sexton backends` covers them.
 
 #[cfg(feature = "mutants")]
 use sexton_mutant as _;
@@ -18,6 +18,6 @@ use sexton_store_tf as _;
 #[cfg(feature = "worktree-git")]
 use sexton_worktree_git as _;
 
-/// The store that is used where nobody chose one: its scheme, and its file in the state directory.
+/// The default store: its scheme, and its file in the state directory.
 pub const DEFAULT_STORE: (&str, &str) =
     if cfg!(feature = "store-sqlite") { ("sqlite", "sessions.db") } else { ("json", "sessions.jsonl") };

@@ -1,4 +1,4 @@
-//! Backups as people name them.
+//! Finds backups by path or name.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use sexton_supervise::{BackupFile, list_backups};
 
 use crate::failure::Failure;
 
-/// The backups in `directory` of the store at `store`, newest first.
+/// Returns the backups in `directory` of the store at `store`, newest first.
 pub fn find_backups(directory: &Path, store: &Path) -> Result<Vec<BackupFile>, Failure> {
     list_backups(directory, store)
         .map_err(|error| Failure::new(format!("cannot list the backups in {}: {error}", directory.display())))
 }
 
-/// The backup that `text` means: a path, or the name of one in `directory`.
+/// Returns the path of the backup `text`: a path, or the name of a backup in `directory`.
 pub fn require_backup(directory: &Path, store: &dyn Store, text: &str) -> Result<PathBuf, Failure> {
     let given = PathBuf::from(text);
     for candidate in [given.clone(), directory.join(&given)] {
@@ -23,9 +23,9 @@ pub fn require_backup(directory: &Path, store: &dyn Store, text: &str) -> Result
         }
     }
     let backups = find_backups(directory, &store.describe().path)?;
-    let failure = Failure::new(format!("there is no backup `{}`", text.escape_debug()));
+    let failure = Failure::new(format!("no backup named `{}`", text.escape_debug()));
     Err(match backups.first() {
-        Some(newest) => failure.hint(format!("the newest is {}", newest.path.display())),
-        None => failure.hint(format!("there are none in {}", directory.display())),
+        Some(newest) => failure.hint(format!("the newest backup is {}", newest.path.display())),
+        None => failure.hint(format!("there are no backups in {}", directory.display())),
     })
 }

@@ -1,11 +1,11 @@
-//! Completion of what only this machine knows: ids and names of sessions, stores, probes, words for a status.
+//! Dynamic shell completion: session ids and names, stores, probes, statuses.
 //!
-//! A shell asks by running this program with `COMPLETE` set to the shell's name. Completers are put on the
-//! arguments here, by what they are called, and only then: parsing a command line knows nothing of them, and
-//! an argument of a new command that is called as others are is completed as they are.
+//! A shell requests completions by running this program with `COMPLETE` set to the shell's name. Only then are
+//! completers attached to the arguments, by argument name: normal parsing does not need them, and an argument of
+//! a new command with an existing name is completed in the same way.
 //!
-//! Architecture invariant: completing only reads. It makes nothing, and where something cannot be read it
-//! offers nothing, because a person in the middle of a line cannot use an error.
+//! Architecture invariant: completion only reads. It creates nothing, and if something cannot be read it offers no
+//! candidates, because an error in the middle of a command line is of no use.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,34 +19,35 @@ use sexton_core::config::Config;
 use sexton_core::duration::format_age;
 use sexton_core::plugin::Registry;
 use sexton_core::{Query, Session, Status, Time};
-use sexton_embed::House;
+use sexton_service::Service;
 
 use crate::args::{Cli, GlobalArgs};
 use crate::commands::ps::command_line;
 use crate::layers::load_layers;
+use crate::screen::visible;
 use crate::signal::signal_names;
 
-/// How shells say that they want something completed.
-const ASKED: &str = "COMPLETE";
+/// The variable with which shells request completions.
+const COMPLETE_VARIABLE: &str = "COMPLETE";
 
-/// How many sessions are offered at most, the newest.
+/// The maximum number of sessions to offer, newest first.
 const OFFERED: usize = 200;
 
-/// Answers a shell that asks for completions; `false` where none does. A value of the variable that names no
-/// shell means something to somebody else.
+/// Answers a shell's request for completions. Returns `false` if there is none, or if the variable names no known
+/// shell: another program may use a variable of that name.
 pub fn answer_shell() -> bool {
-    let Some(shell) = std::env::var_os(ASKED) else { return false };
+    let Some(shell) = std::env::var_os(COMPLETE_VARIABLE) else { return false };
     let name = Path::new(&shell).file_stem().and_then(OsStr::to_str).unwrap_or_default();
     if Shells::builtins().completer(name).is_none() {
         return false;
     }
     let here = std::env::current_dir().ok();
     let answered = CompleteEnv::with_factory(command).try_complete(std::env::args_os(), here.as_deref());
-    // Nobody reads an error here: the shell shows candidates or none.
+    // The shell ignores errors: it shows candidates or none.
     answered.unwrap_or(true)
 }
 
-/// The commands, with completers on their arguments.
+/// Returns the commands, with completers on their arguments.
 fn command() -> clap::Command {
     with_completers(Cli::command(), "")
 }
@@ -60,7 +61,7 @@ fn with_completers(command: clap::Command, above: &str) -> clap::Command {
     command.mut_subcommands(|below| with_completers(below, &path))
 }
 
-/// What completes an argument of the command at `path`, by its name.
+/// Returns the completer for an argument of the command at `path`, by the argument's name.
 fn completer_of(path: &str, argument: &Arg) -> Option<ArgValueCompleter> {
     let offer = |words: fn() -> Vec<String>| {
         ArgValueCompleter::new(move |current: &OsStr| {
@@ -73,8 +74,8 @@ fn completer_of(path: &str, argument: &Arg) -> Option<ArgValueCompleter> {
         })
     };
     Some(match argument.get_id().as_str() {
-        // `loop set` takes a session among its words.
-        "session" | "sessions" | "words" => sessions(whom(path)),
+        // The first word of `loop set` may be a session.
+        "session" | "sessions" | "words" => sessions(session_filter(path)),
         "status" => offer(|| Status::ALL.map(|status| status.to_string()).to_vec()),
         "store" | "from" | "to" => offer(store_schemes),
         "probe" => offer(probe_names),
@@ -83,8 +84,8 @@ fn completer_of(path: &str, argument: &Arg) -> Option<ArgValueCompleter> {
     })
 }
 
-/// Which sessions a command is about.
-fn whom(path: &str) -> fn(&Session) -> bool {
+/// Returns which sessions a command accepts.
+fn session_filter(path: &str) -> fn(&Session) -> bool {
     let mut words = path.split_whitespace().skip(1);
     match (words.next(), words.next()) {
         (Some("stop" | "wait" | "finish" | "forget"), _) => |session| session.status.is_active(),
@@ -99,12 +100,12 @@ fn whom(path: &str) -> fn(&Session) -> bool {
 fn sessions(which: fn(&Session) -> bool) -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| {
         let sessions = load_sessions().unwrap_or_default();
-        let fitting: Vec<_> = sessions.into_iter().filter(which).collect();
-        candidates(&fitting, &current.to_string_lossy(), Timestamp::now().into())
+        let matching: Vec<_> = sessions.into_iter().filter(which).collect();
+        candidates(&matching, &current.to_string_lossy(), Timestamp::now().into())
     })
 }
 
-/// A session that has a name is offered by it; by its id where that is what is being typed.
+/// Returns the candidates: names, and ids for sessions without a name or if `current` is the beginning of an id.
 fn candidates(sessions: &[Session], current: &str, now: Time) -> Vec<CompletionCandidate> {
     let mut offered: Vec<CompletionCandidate> = Vec::new();
     for session in sessions {
@@ -112,25 +113,25 @@ fn candidates(sessions: &[Session], current: &str, now: Time) -> Vec<CompletionC
         let id = Some(session.id.as_str())
             .filter(|id| id.starts_with(current) && (session.name.is_none() || !current.is_empty()));
         for word in name.into_iter().chain(id) {
-            // A name of today was perhaps another session's yesterday; it means the newest.
+            // Several sessions may have had this name; it refers to the newest.
             if !offered.iter().any(|known| known.get_value() == word) {
                 let age = format_age(session.created_at.age_at(now));
                 let about = format!("{}, {age}, {}", session.status, command_line(session));
-                offered.push(CompletionCandidate::new(word).help(Some(about.into())));
+                offered.push(CompletionCandidate::new(word).help(Some(visible(&about).into_owned().into())));
             }
         }
     }
     offered
 }
 
-/// The newest sessions of the store that the line, the environment or the configuration names.
+/// Loads the newest sessions of the store that the command line, the environment or the configuration names.
 fn load_sessions() -> Option<Vec<Session>> {
     let config = Config::resolve(&load_layers(&typed_so_far(), Vec::new()).ok()?.layers).ok()?;
-    let store = House::new(config).ok()?.open_for_reading().ok()?;
+    let store = Service::new(config).ok()?.open_for_reading().ok()?;
     Some(pollster::block_on(store.list(&Query::all().limit(OFFERED))).ok()?.sessions)
 }
 
-/// What the line that is being completed says about the store.
+/// Returns the store options on the command line that is being completed.
 fn typed_so_far() -> GlobalArgs {
     let words: Vec<String> = std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
     let value_of = |option: &str| {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_offered_and_ids_where_one_is_typed() {
+    fn names_are_offered_and_ids_when_one_is_being_typed() {
         let sessions = [
             session("parsley", Some("parser")),
             session("k3v9", None),
@@ -203,6 +204,6 @@ mod tests {
         }
         let mut missing = Vec::new();
         count(&Cli::command(), "", &mut missing);
-        assert_eq!(missing, Vec::<String>::new(), "call them `session` or `sessions`");
+        assert_eq!(missing, Vec::<String>::new(), "name these arguments `session` or `sessions`");
     }
 }

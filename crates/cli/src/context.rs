@@ -1,49 +1,52 @@
-//! What a command works with: the house, the screen and the time.
+//! The context of a command: the service, the screen and the time.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sexton_core::config::Config;
 use sexton_core::{Store, Time};
-use sexton_embed::{House, Tools, now};
+use sexton_ralph::ticketflow;
+use sexton_service::{Service, Tools, now};
 
 use crate::args::GlobalArgs;
 use crate::failure::Failure;
-use crate::layers::{Flag, ForeignNews, Loaded, load_layers};
+use crate::layers::{Flag, ForeignIssues, Loaded, load_layers};
 use crate::screen::Screen;
 
-/// What a command works with. It is the house, with a screen to say things on.
+/// The hint for ignored settings.
+const TRUST_HINT: &str = "review the file, then run `sexton trust` in that repository";
+
+/// The context of a command. It dereferences to the service.
 pub struct Context<'a> {
-    /// Where it prints.
+    /// The screen to print on.
     pub screen: &'a mut Screen,
-    /// The time at which the command began.
+    /// The time at which the command started.
     pub now: Time,
-    house: House,
-    trust_dir: PathBuf,
-    foreign: ForeignNews,
+    service: Service,
+    foreign: ForeignIssues,
 }
 
 impl Deref for Context<'_> {
-    type Target = House;
+    type Target = Service;
 
-    fn deref(&self) -> &House {
-        &self.house
+    fn deref(&self) -> &Service {
+        &self.service
     }
 }
 
 impl<'a> Context<'a> {
-    /// Reads the configuration. Says what an untrusted repository wanted and did not get.
+    /// Loads the configuration. Warns about each setting of an untrusted repository that is ignored.
     pub fn load(global: &GlobalArgs, screen: &'a mut Screen) -> Result<Context<'a>, Failure> {
         Context::load_with(global, Vec::new(), screen)
     }
 
-    /// Reads the configuration, with the flags of one command.
+    /// Loads the configuration, with the flags of one command.
     pub fn load_with(
         global: &GlobalArgs,
         flags: Vec<Flag>,
         screen: &'a mut Screen,
     ) -> Result<Context<'a>, Failure> {
-        let Loaded { layers, trust_dir, foreign } = load_layers(global, flags)?;
+        let Loaded { layers, foreign } = load_layers(global, flags)?;
         let config = Config::resolve(&layers)?;
         let own = || config.ignored.iter().filter(|ignored| ignored.path != foreign.path);
         for ignored in own() {
@@ -51,61 +54,77 @@ impl<'a> Context<'a> {
             screen.warn(&format!("{path}: `{}` is ignored: this repository is not trusted", ignored.key));
         }
         if own().next().is_some() {
-            screen.hint("read the file, then say `sexton trust` in that repository to allow it");
+            screen.hint(TRUST_HINT);
         }
-        Ok(Context { screen, now: now(), house: House::new(config)?, trust_dir, foreign })
+        Ok(Context { screen, now: now(), service: Service::new(config)?, foreign })
     }
 
-    /// Opens the configured store for reading. What is damaged is reported; the rest can be read.
+    /// Opens the configured store for reading. Reports damage; the rest is readable.
     pub fn open_for_reading(&mut self) -> Result<Box<dyn Store>, Failure> {
-        let store = self.house.open_for_reading()?;
+        let store = self.service.open_for_reading()?;
         self.screen.report_damage(&store.describe().path, &store.damage());
         Ok(store)
     }
 
-    /// Opens the configured store for writing. A damaged one is refused.
+    /// Opens the configured store for writing. Fails if it is damaged.
     pub fn open_for_writing(&mut self) -> Result<Box<dyn Store>, Failure> {
-        let store = self.house.open_for_writing()?;
+        let store = self.service.open_for_writing()?;
         self.screen.report_damage(&store.describe().path, &store.damage());
+        self.warn_of_unreadable_exits();
         Ok(store)
     }
 
-    /// What recovery works with, opened to look.
+    /// Warns about each unreadable exit file. Such a file does not block the command.
+    pub fn warn_of_unreadable_exits(&self) {
+        let unreadable = self.pending_exits().list_unreadable().unwrap_or_default();
+        for exit in &unreadable {
+            let (path, session, why) = (exit.path.display(), &exit.session, &exit.why);
+            self.screen.warn(&format!("the exit file {path} of session {session} cannot be read: {why}"));
+        }
+        if !unreadable.is_empty() {
+            self.screen.hint("`sexton doctor --repair` moves it aside");
+        }
+    }
+
+    /// Opens the tools of a recovery for reading.
     pub fn tools_for_reading(&mut self) -> Result<Tools, Failure> {
         let store = self.open_for_reading()?;
-        Ok(Tools::around(store, &self.house)?)
+        Ok(Tools::around(store, &self.service)?)
     }
 
-    /// What recovery works with, opened for changes.
+    /// Opens the tools of a recovery for writing.
     pub fn tools_for_writing(&mut self) -> Result<Tools, Failure> {
         let store = self.open_for_writing()?;
-        Ok(Tools::around(store, &self.house)?)
+        Ok(Tools::around(store, &self.service)?)
     }
 
-    /// The house, and where to print, for a command that keeps both.
+    /// Returns the service and the screen, for a command that keeps both.
     #[cfg(feature = "mcp")]
-    pub fn into_parts(self) -> (House, &'a mut Screen) {
-        (self.house, self.screen)
+    pub fn into_parts(self) -> (Service, &'a mut Screen) {
+        (self.service, self.screen)
     }
 
-    /// Says what is to be said of the configuration of another tool. One that cannot be used at all is refused.
+    /// Prints the warnings about the other tool's configuration file. Fails if that file is unusable.
     pub fn require_foreign(&self) -> Result<(), Failure> {
-        let ForeignNews { path, warnings, unusable } = &self.foreign;
+        let ForeignIssues { path, warnings, unusable } = &self.foreign;
         let shown = path.display();
         if let Some(why) = unusable {
-            return Err(Failure::usage(format!("{shown}: {why}")).hint("mend it, or remove it"));
+            return Err(Failure::usage(format!("{shown}: {why}")).hint("fix the file, or remove it"));
         }
         warnings.iter().for_each(|warning| self.screen.warn(&format!("{shown}: {warning}")));
         let ignored: Vec<_> = self.config.ignored.iter().filter(|ignored| ignored.path == *path).collect();
         for ignored in &ignored {
-            self.screen
-                .warn(&format!("{shown}: `{}` is ignored: this repository is not trusted", ignored.key));
+            let key = ticketflow::name_of(ignored.key).unwrap_or(ignored.key);
+            self.screen.warn(&format!("{shown}: `{key}` is ignored: this repository is not trusted"));
+        }
+        if !ignored.is_empty() {
+            self.screen.hint(TRUST_HINT);
         }
         Ok(())
     }
 
-    /// Where trust in repositories is remembered.
+    /// Returns the directory that stores which files are trusted.
     pub fn trust_dir(&self) -> &Path {
-        &self.trust_dir
+        &self.config.trust_dir
     }
 }

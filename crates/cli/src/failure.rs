@@ -1,4 +1,4 @@
-//! What a command can end with: an exit code of the contract, or a failure with a message and a hint.
+//! The result of a command: a documented exit code, or a failure with a message and a hint.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -8,37 +8,41 @@ use sexton_core::plugin::PluginError;
 use sexton_core::recover::RecoverError;
 use sexton_core::session::FindError;
 use sexton_core::{ProbeError, StoreError, WorktreeError};
-use sexton_embed::HouseError;
-pub use sexton_embed::chain;
 use sexton_ralph::{GitError, RalphError, SettingsError};
+use sexton_service::ServiceError;
+pub use sexton_service::chain;
 use sexton_supervise::{StartError, StopError};
 
-/// An exit code. Those of the contract have names; `run` and `wait` also pass on their command's.
+/// An exit code. The documented codes have names; `run` and `wait` also return the exit code of their command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Exit(pub u8);
 
 impl Exit {
-    /// It was done.
+    /// Success.
     pub const DONE: Exit = Exit(0);
-    /// It failed.
+    /// Failure.
     pub const FAILED: Exit = Exit(1);
-    /// It was asked for wrongly.
+    /// Invalid arguments.
     pub const USAGE: Exit = Exit(2);
-    /// Some of it was done, and the rest could not be.
+    /// Part of the work was done, and the rest failed.
     pub const PARTLY_DONE: Exit = Exit(3);
-    /// There is no such session.
+    /// No such session.
     pub const NO_SUCH_SESSION: Exit = Exit(4);
-    /// The store is damaged or of a newer format.
+    /// The store is damaged or has a newer format.
     pub const STORE_UNUSABLE: Exit = Exit(5);
-    /// The time was up.
+    /// The session exceeded its own timeout.
     pub const TIMED_OUT: Exit = Exit(124);
-    /// Whoever read our output went away: 128 and SIGPIPE, as other programs end then.
+    /// `wait --timeout` returned while a session still runs.
+    pub const STILL_RUNNING: Exit = Exit(123);
+    /// The reader of our output closed the pipe: 128 + SIGPIPE, as for other programs.
     pub const BROKEN_PIPE: Exit = Exit(141);
-    /// `run` or `wait` itself failed, or nobody knows how the command ended.
+    /// The exit status of the command is unknown, because its supervisor was killed.
+    pub const UNKNOWN_END: Exit = Exit(122);
+    /// `run` or `wait` itself failed.
     pub const OWN_ERROR: Exit = Exit(125);
 }
 
-/// Why a command did not do what it should.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
@@ -50,30 +54,30 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of the work itself.
+    /// Creates a failure of the command itself.
     pub fn new(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::FAILED, message: message.into(), hint: None }
     }
 
-    /// A command that makes no sense as it was typed.
+    /// Creates a failure for invalid arguments.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::USAGE, ..Failure::new(message) }
     }
 
-    /// Whoever read our output went away. Nobody is told: there is nobody.
+    /// Creates the failure for a closed output pipe. It is not printed.
     pub fn of_broken_pipe() -> Failure {
-        Failure { exit: Exit::BROKEN_PIPE, ..Failure::new("nobody reads the output any more") }
+        Failure { exit: Exit::BROKEN_PIPE, ..Failure::new("the output pipe was closed") }
     }
 
-    /// The same failure, with what to do about it.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same failure of a command that passes on its session's exit code: there only usage keeps its
-    /// own, so that nothing is mistaken for the session's.
+    /// Maps the exit code for a command that returns its session's exit code: all codes but the one for usage
+    /// become [`Exit::OWN_ERROR`], so that none is mistaken for the session's.
     #[must_use]
     pub fn of_own(mut self) -> Failure {
         if self.exit != Exit::USAGE && self.exit < Exit::TIMED_OUT {
@@ -87,28 +91,32 @@ impl Failure {
     }
 }
 
-impl From<HouseError> for Failure {
-    fn from(error: HouseError) -> Failure {
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Failure {
         match error {
-            HouseError::Config(error) => error.into(),
-            HouseError::Plugin(error) => error.into(),
-            HouseError::Store(error) | HouseError::Start(StartError::Store(error)) => error.into(),
-            HouseError::Probe(error) => error.into(),
-            HouseError::Worktree(error) => error.into(),
-            HouseError::Recover(error) => error.into(),
-            HouseError::Find(error) => error.into(),
-            HouseError::Stop(error) => error.into(),
-            HouseError::UnsafeStateDir { what, cure } => Failure::new(what).hint(cure),
-            HouseError::BadRequest(what) => Failure::usage(what),
-            HouseError::StateDir { .. } => Failure::of(
+            ServiceError::Config(error) => error.into(),
+            ServiceError::Plugin(error) => error.into(),
+            ServiceError::Store(error) | ServiceError::Start(StartError::Store(error)) => error.into(),
+            ServiceError::Probe(error) => error.into(),
+            ServiceError::Worktree(error) => error.into(),
+            ServiceError::Recover(error) => error.into(),
+            ServiceError::Find(error) => error.into(),
+            ServiceError::Stop(error) => error.into(),
+            ServiceError::UnsafeStateDir { what, fix } => Failure::new(what).hint(fix),
+            ServiceError::HostId(error) => Failure::new(error.to_string())
+                .hint("`sexton doctor --repair` moves it aside, and the next session creates a new one"),
+            ServiceError::BadRequest(what) => Failure::usage(what),
+            error @ ServiceError::Elsewhere { .. } => Failure::new(error.to_string())
+                .hint("run this on that host; `sexton wait` waits here until its end is recorded"),
+            ServiceError::StateDir { .. } => Failure::of(
                 Exit::FAILED,
                 &error,
-                Some("give `--state-dir` (or SEXTON_STATE_DIR) a directory that you can write"),
+                Some("set `--state-dir` (or SEXTON_STATE_DIR) to a writable directory"),
             ),
-            HouseError::NoCleaner => Failure::of(
+            ServiceError::NoCleaner => Failure::of(
                 Exit::FAILED,
                 &error,
-                Some("build it with the feature `worktree-git`; `sexton backends` shows what is linked in"),
+                Some("build with the feature `worktree-git`; `sexton backends` lists the available backends"),
             ),
             other => Failure::of(Exit::FAILED, &other, None),
         }
@@ -119,33 +127,30 @@ impl From<RalphError> for Failure {
     fn from(error: RalphError) -> Failure {
         let hint = match &error {
             RalphError::AlreadyRunning { by: Some((id, _)), .. } => {
-                Some(format!("`sexton stop {id}` ends it; `sexton ps` shows what it works on"))
+                Some(format!("`sexton stop {id}` stops it; `sexton ps` shows its tickets"))
             }
             RalphError::CannotTell { session, .. } => {
-                Some(format!("if you know that it is gone: `sexton forget {session}`"))
+                Some(format!("if the session is gone, run `sexton forget {session}`"))
             }
-            RalphError::CannotKeep(_) => {
-                Some("give `--store` one of Sexton's own: sqlite:PATH or json:PATH".to_owned())
-            }
-            RalphError::NoBranch(_) => Some("check one out, or name one with `--base`".to_owned()),
-            RalphError::NoCommit { .. } => Some("commit something there first".to_owned()),
+            RalphError::CannotKeep(_) => Some("set `--store` to sqlite:PATH or json:PATH".to_owned()),
+            RalphError::NoBranch(_) => Some("check out a branch, or set `--base`".to_owned()),
+            RalphError::NoCommit { .. } => Some("create a commit there first".to_owned()),
             RalphError::NotInstalled { program, .. } if program == "tk" => {
-                Some("`--ticket-query` names another: any shell line that prints tickets".to_owned())
+                Some("set `--ticket-query` to a shell command that prints tickets".to_owned())
             }
             RalphError::NotInstalled { .. } => {
-                Some("`--agent` names another: any command with {ticket} in it".to_owned())
+                Some("set `--agent` to another command that contains {ticket}".to_owned())
             }
             RalphError::Git(GitError::NotRun(error)) if error.kind() == ErrorKind::NotFound => {
                 Some("install git".to_owned())
             }
             RalphError::Settings(SettingsError::NotTrusted { .. }) => Some(
-                "read the file, then say `sexton trust`; or give `--ticket-query` and `--agent` yourself"
-                    .to_owned(),
+                "review the file, then run `sexton trust`; or set `--ticket-query` and `--agent`".to_owned(),
             ),
             _ => None,
         };
         match error {
-            RalphError::House(error) => error.into(),
+            RalphError::Service(error) => error.into(),
             RalphError::Store(error) => error.into(),
             RalphError::Settings(_) => Failure::of(Exit::USAGE, &error, hint.as_deref()),
             other => Failure::of(Exit::FAILED, &other, hint.as_deref()),
@@ -158,7 +163,7 @@ impl From<RecoverError> for Failure {
         match error {
             RecoverError::Store(error) => error.into(),
             RecoverError::Probe(error) => error.into(),
-            other @ RecoverError::Premises { .. } => Failure::of(Exit::FAILED, &other, None),
+            other @ RecoverError::StateFiles { .. } => Failure::of(Exit::FAILED, &other, None),
         }
     }
 }
@@ -166,8 +171,8 @@ impl From<RecoverError> for Failure {
 impl From<WorktreeError> for Failure {
     fn from(error: WorktreeError) -> Failure {
         let hint = match &error {
-            WorktreeError::NoRescue { .. } => Some("`sexton rescue list` shows which there are"),
-            WorktreeError::CannotRestore { .. } => Some("`--into DIR` puts it somewhere else"),
+            WorktreeError::NoRescue { .. } => Some("`sexton rescue list` lists all rescues"),
+            WorktreeError::CannotRestore { .. } => Some("use `--into DIR` to restore into another directory"),
             _ => None,
         };
         Failure::of(Exit::FAILED, &error, hint)
@@ -177,20 +182,23 @@ impl From<WorktreeError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         let exit = if error.is_store_unusable() { Exit::STORE_UNUSABLE } else { Exit::FAILED };
+        let newer = error.newer_format_advice();
         let hint = match &error {
             StoreError::Damaged { .. } | StoreError::DamagedRecord { .. } => Some(
-                "`sexton doctor` says what is damaged; `sexton doctor --repair` sets it aside and keeps the rest",
+                "`sexton doctor` shows the damage; `sexton doctor --repair` moves it aside and keeps the rest",
             ),
-            StoreError::NewerFormat { .. } | StoreError::Record { .. } => {
-                Some("use the newer version of sexton that wrote it")
-            }
-            StoreError::NameTaken { .. } => Some("choose another name, or end the session that has it"),
+            StoreError::NewerFormat { .. } => newer.as_deref(),
+            StoreError::Record { .. } => Some("use the newer version of sexton that wrote the record"),
+            StoreError::NameTaken { .. } => Some("choose another name, or stop the session that uses it"),
             StoreError::LockTimeout { .. } => Some("try again when the other command has finished"),
-            StoreError::BadBackup { .. } => Some("`sexton backup --list` shows the backups there are"),
+            StoreError::BadBackup { .. } => Some("`sexton backup --list` lists all backups"),
             StoreError::Unsupported { .. } => Some(
-                "`sexton migrate --from … --to sqlite:…` copies the records into a store that keeps everything",
+                "`sexton migrate --from … --to sqlite:…` copies the records into a store that supports all fields",
             ),
-            StoreError::NotAStore { .. } => Some("nothing was changed; check `--store`"),
+            StoreError::OtherOwner { .. } => {
+                Some("set `--store` to a store that you own, or run the command as that user")
+            }
+            StoreError::NotAStore { .. } => Some("no changes were made; check `--store`"),
             StoreError::Io { source, .. } => io_hint(source),
             _ => None,
         };
@@ -201,11 +209,11 @@ impl From<StoreError> for Failure {
 fn io_hint(error: &std::io::Error) -> Option<&'static str> {
     use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     match error.kind() {
-        StorageFull => Some("free some space and try again; nothing that was acknowledged is lost"),
+        StorageFull => Some("free some disk space and try again; no acknowledged change is lost"),
         ReadOnlyFilesystem | PermissionDenied => {
-            Some("give `--state-dir` (or SEXTON_STATE_DIR) a directory that you can write")
+            Some("set `--state-dir` (or SEXTON_STATE_DIR) to a writable directory")
         }
-        NotFound => Some("the directory must exist; sexton makes only its own state directory"),
+        NotFound => Some("create the directory; sexton only creates its own state directory"),
         _ => None,
     }
 }
@@ -214,9 +222,10 @@ impl From<PluginError> for Failure {
     fn from(error: PluginError) -> Failure {
         let exit = match error {
             PluginError::Unknown { .. } | PluginError::NotAUrl { .. } => Exit::USAGE,
+            PluginError::Probe(error) => return error.into(),
             _ => Exit::FAILED,
         };
-        Failure::of(exit, &error, Some("`sexton backends` shows what is linked in"))
+        Failure::of(exit, &error, Some("`sexton backends` lists the available backends"))
     }
 }
 
@@ -225,9 +234,11 @@ impl From<FindError> for Failure {
         match error {
             FindError::Store(error) => error.into(),
             FindError::NoSuchSession(_) => {
-                Failure::of(Exit::NO_SUCH_SESSION, &error, Some("`sexton ps -a` shows every session"))
+                Failure::of(Exit::NO_SUCH_SESSION, &error, Some("`sexton ps -a` lists all sessions"))
             }
-            FindError::Ambiguous { .. } => Failure::of(Exit::USAGE, &error, Some("type more of the id")),
+            FindError::Ambiguous { .. } => {
+                Failure::of(Exit::USAGE, &error, Some("use more characters of the id"))
+            }
         }
     }
 }
@@ -235,7 +246,7 @@ impl From<FindError> for Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
         let hint = match error {
-            ConfigError::NoStateDir => "set HOME, or give `--state-dir DIR`",
+            ConfigError::NoStateDir => "set HOME or `--state-dir DIR`",
             _ => "`sexton config --help` lists every key",
         };
         Failure::of(Exit::USAGE, &error, Some(hint))
@@ -244,7 +255,14 @@ impl From<ConfigError> for Failure {
 
 impl From<ProbeError> for Failure {
     fn from(error: ProbeError) -> Failure {
-        Failure::of(Exit::FAILED, &error, None)
+        let hint = match &error {
+            ProbeError::ForeignProc { .. } => {
+                Some("mount the /proc of this pid namespace: `mount -t proc proc /proc`")
+            }
+            ProbeError::Unsupported { .. } => Some("`sexton backends` lists the available backends"),
+            _ => None,
+        };
+        Failure::of(Exit::FAILED, &error, hint)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whose hook it is that calls, and where its payload is to be found.
+//! Which agent's hook calls this program, and how its payload is read.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
@@ -9,7 +9,7 @@ use sexton_core::resume::Payload;
 
 use crate::failure::Failure;
 
-/// Whose hook it is.
+/// The agent that runs the hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Hook {
     /// Codex: `notify` in config.toml, or a hook of its hooks.json
@@ -19,7 +19,7 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// The agent, as records name it.
+    /// Returns the agent's name in records.
     pub fn agent(self) -> &'static str {
         match self {
             Hook::Codex => "codex",
@@ -27,7 +27,7 @@ impl Hook {
         }
     }
 
-    /// Reads the payload: the argument that the agent added, else standard input.
+    /// Reads the payload from the argument that the agent added, or else from standard input.
     pub fn read(self, argument: Option<&OsStr>) -> Result<Payload, Failure> {
         if let Some(argument) = argument {
             return Payload::read(argument.as_bytes()).map_err(|error| Failure::new(error.to_string()));
@@ -37,7 +37,7 @@ impl Hook {
             return Err(Failure::usage(
                 "`--hook` reads the hook's JSON from standard input, which is a terminal",
             )
-            .hint("the agent runs this command; docs/hooks.md shows the settings to paste"));
+            .hint("the agent runs this command; see docs/hooks.md for the agent's settings"));
         }
         Payload::read(stdin.lock()).map_err(|error| Failure::new(error.to_string()))
     }

@@ -1,31 +1,31 @@
-//! What a user can say about a session, as options of a command.
+//! The options that label a session.
 
 use clap::Args;
-use sexton_embed::Labels;
+use sexton_service::Labels;
 
 /// The labels of a session.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Labels")]
 pub struct LabelArgs {
-    /// Call it so; unique among running sessions
+    /// Session name (unique among running sessions)
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The ticket it works on
+    /// Ticket that the session works on
     #[arg(long, value_name = "TICKET")]
     ticket: Option<String>,
-    /// A key and value of your own (repeatable)
+    /// Custom tag (repeatable)
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     tags: Vec<(String, String)>,
-    /// Which agent it is: claude, codex, pi …
+    /// Kind of agent: claude, codex, pi, …
     #[arg(long, value_name = "KIND")]
     agent: Option<String>,
-    /// The agent's own id of its conversation
+    /// The agent's conversation id
     #[arg(long, value_name = "ID")]
     agent_session: Option<String>,
-    /// The agent's own id of its thread
+    /// The agent's thread id
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// The terminal pane it is bound to
+    /// Terminal pane that the session is bound to
     #[arg(long, value_name = "PANE")]
     pane: Option<String>,
 }
@@ -33,7 +33,7 @@ pub struct LabelArgs {
 fn parse_tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write KEY=VALUE".to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 

@@ -1,46 +1,43 @@
-//! Reads what has a say in the configuration: files, environment, flags. What they mean is decided by
-//! [`Config::resolve`](sexton_core::config::Config::resolve).
+//! Reads the layers of the configuration: files, environment, flags.
+//! [`Config::resolve`](sexton_core::config::Config::resolve) interprets them.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use sexton_core::config::{Config, FileLayer, ForeignLayer, Layers, RepoLayer};
+use sexton_durable::{SMALL_FILE, find, is_trusted, read_regular, read_settings};
 use sexton_ralph::ticketflow;
 
 use crate::args::GlobalArgs;
 use crate::backends::DEFAULT_STORE;
 use crate::failure::{Failure, chain};
-use crate::trust;
 
 /// The repository's own configuration file.
 pub const REPO_FILE: &str = ".sexton.toml";
 
-/// What has a say, and where trust in a repository is remembered.
+/// The loaded configuration layers.
 pub struct Loaded {
     /// The layers.
     pub layers: Layers,
-    /// The state directory that the other layers name: a repository cannot vouch for itself.
-    pub trust_dir: PathBuf,
-    /// What is to be said of the configuration of another tool, where that is used.
-    pub foreign: ForeignNews,
+    /// Issues with the configuration file of another tool, for the commands that use it.
+    pub foreign: ForeignIssues,
 }
 
-/// What is to be said of the configuration of another tool. Only who works with it needs to hear that.
+/// Issues with the configuration file of another tool. Only commands that use that file print them.
 #[derive(Clone, Debug, Default)]
-pub struct ForeignNews {
-    /// Where it is.
+pub struct ForeignIssues {
+    /// The path of the file.
     pub path: PathBuf,
-    /// What is wrong with single values, and was mended.
+    /// Invalid values that were corrected.
     pub warnings: Vec<String>,
-    /// Why nothing of it could be used.
+    /// Why the file is unusable.
     pub unusable: Option<String>,
 }
 
-/// A flag that sets something: the key, the flag's name, and what was given.
+/// A flag that sets a value: the key, the flag's name and the value.
 pub type Flag = (&'static str, &'static str, String);
 
-/// Reads every layer; `more` are the flags of one command alone.
+/// Loads every layer; `more` are the flags of one command.
 pub fn load_layers(global: &GlobalArgs, more: Vec<Flag>) -> Result<Loaded, Failure> {
     let env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -49,63 +46,76 @@ pub fn load_layers(global: &GlobalArgs, more: Vec<Flag>) -> Result<Loaded, Failu
         find_config_dir(&env).map(|dir| load_file(dir.join("sexton/config.toml"))).transpose()?.flatten();
     let mut layers =
         Layers { user, foreign: None, repo: None, env, flags: flags(global)?, default_store: DEFAULT_STORE };
-    let trust_dir = Config::resolve(&layers)?.state_dir.value;
+    let trust_dir = Config::resolve(&layers)?.trust_dir;
     layers.flags.extend(more);
     layers.repo = load_repo_file()?.map(|file| {
-        let trusted = trust::is_trusted(&trust_dir, &file);
+        let trusted = is_trusted(&trust_dir, &file.path, file.text.as_bytes());
         RepoLayer { file, trusted }
     });
-    let foreign = load_ticketflow(&mut layers, &trust_dir);
-    Ok(Loaded { layers, trust_dir, foreign })
+    let foreign = load_ticketflow(&mut layers, &trust_dir)?;
+    Ok(Loaded { layers, foreign })
 }
 
-/// Reads the configuration of the loop that `ralph` replaces, where a repository has one. It is another tool's:
-/// what is wrong with it stops nobody but who needs it.
-fn load_ticketflow(layers: &mut Layers, trust_dir: &Path) -> ForeignNews {
-    let Some((root, found)) = find_ticketflow_file() else { return ForeignNews::default() };
-    let mut news = ForeignNews { path: root.join(ticketflow::FILE), ..ForeignNews::default() };
+/// Loads the configuration of the loop that `ralph` replaces, if the repository has one. The file belongs to
+/// another tool, so an error in it only fails the commands that use it.
+fn load_ticketflow(layers: &mut Layers, trust_dir: &Path) -> Result<ForeignIssues, Failure> {
+    let Some((root, found)) = find_ticketflow_file() else { return Ok(ForeignIssues::default()) };
+    let mut issues = ForeignIssues { path: root.join(ticketflow::FILE), ..ForeignIssues::default() };
+    let own_store = is_store_of(&root, &Config::resolve(layers)?.store_url.value.0);
     let read = found.and_then(|file| {
-        let trusted = trust::is_trusted(trust_dir, &file);
+        let trusted = is_trusted(trust_dir, &file.path, file.text.as_bytes());
         let read = ticketflow::read(&file.text, &root, trusted).map_err(|error| chain(&error))?;
         Ok((file.path, trusted, read))
     });
     match read {
         Ok((path, trusted, read)) => {
-            news.warnings = read.warnings;
-            layers.foreign = Some(ForeignLayer { path, trusted, values: read.values });
+            issues.warnings = read.warnings;
+            layers.foreign = Some(ForeignLayer { path, trusted, own_store, values: read.values });
         }
-        Err(why) => news.unusable = Some(why),
+        Err(why) => issues.unusable = Some(why),
     }
-    news
+    Ok(issues)
 }
 
-/// That file of the repository around the working directory, and the repository's top.
+/// Returns whether `url` names the record file of the other loop in the repository at `root`. A symlink from there
+/// to another place does not count.
+fn is_store_of(root: &Path, url: &str) -> bool {
+    let named = url.strip_prefix("tf:").map(Path::new).and_then(|path| path.canonicalize().ok());
+    let own = root.canonicalize().ok().map(|root| root.join(ticketflow::RECORDS));
+    named.is_some() && named == own
+}
+
+/// Returns the root of the repository around the working directory and its ticketflow configuration file.
 fn find_ticketflow_file() -> Option<(PathBuf, Result<FileLayer, String>)> {
     let here = std::env::current_dir().ok()?;
     let root = find_repo_root(&here)?.to_owned();
     let path = root.join(ticketflow::FILE);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some((root, Ok(FileLayer { path, text }))),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
+    match read_settings(&root, ticketflow::FILE) {
+        Ok(text) => text.map(|text| (root, Ok(FileLayer { path, text }))),
         Err(error) => Some((root, Err(format!("cannot be read: {error}")))),
     }
 }
 
-/// Every file of the repository around the working directory that needs its user's trust.
+/// Loads the files of the repository around the working directory that have to be trusted.
 pub fn load_files_to_trust() -> Result<Vec<FileLayer>, Failure> {
     let foreign = find_ticketflow_file().and_then(|(_, file)| file.ok());
     Ok(load_repo_file()?.into_iter().chain(foreign).collect())
 }
 
-/// The `.sexton.toml` of the repository around the working directory.
+/// Loads the `.sexton.toml` of the repository around the working directory.
 pub fn load_repo_file() -> Result<Option<FileLayer>, Failure> {
     let Ok(here) = std::env::current_dir() else {
         return Ok(None);
     };
-    find_repo_root(&here).map_or(Ok(None), |root| load_file(root.join(REPO_FILE)))
+    let Some(root) = find_repo_root(&here) else { return Ok(None) };
+    let path = root.join(REPO_FILE);
+    match read_settings(root, REPO_FILE) {
+        Ok(text) => Ok(text.map(|text| FileLayer { path, text })),
+        Err(error) => Err(unreadable(&path, &error).hint("make it a regular file, or remove it")),
+    }
 }
 
-/// The nearest directory around `start` that holds a git repository or worktree.
+/// Returns the nearest ancestor of `start` that is a git repository or worktree.
 pub fn find_repo_root(start: &Path) -> Option<&Path> {
     start.ancestors().find(|dir| dir.join(".git").exists())
 }
@@ -128,11 +138,16 @@ fn find_config_dir(env: &BTreeMap<String, String>) -> Option<PathBuf> {
 }
 
 fn load_file(path: PathBuf) -> Result<Option<FileLayer>, Failure> {
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(FileLayer { path, text })),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
-        Err(error) => Err(Failure::usage(format!("{}: cannot be read: {error}", path.display()))),
+    match find(read_regular(&path, SMALL_FILE)) {
+        Ok(None) => Ok(None),
+        Ok(Some(bytes)) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(FileLayer { path, text })),
+            Err(error) => Err(unreadable(&path, &error.utf8_error())),
+        },
+        Err(error) => Err(unreadable(&path, &error)),
     }
+}
+
+fn unreadable(path: &Path, error: &dyn std::error::Error) -> Failure {
+    Failure::usage(format!("{}: cannot be read: {error}", path.display()))
 }

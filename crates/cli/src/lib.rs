@@ -1,4 +1,4 @@
-//! The command line of Sexton: one file per command, and the only crate that prints.
+//! The command line of Sexton: one file per command. This is the only crate that prints.
 //!
 //! A command is `XArgs` and `run(args, context)` beside each other in `commands/x.rs`. It reads through
 //! the `Context`, prints through its `Screen`, and returns an `Exit` or a `Failure`; `main` turns those
@@ -11,6 +11,7 @@ mod backends;
 mod backups;
 mod commands;
 mod completing;
+mod containment_findings;
 mod context;
 mod ending;
 mod failure;
@@ -21,14 +22,14 @@ mod layers;
 mod outputs;
 mod owner;
 mod probing;
+mod problems;
 mod screen;
 #[cfg(feature = "mcp")]
 mod serving;
 mod signal;
+mod state_findings;
 mod top;
-mod trust;
 mod usage;
-mod yard_findings;
 
 use std::process::ExitCode;
 
@@ -37,22 +38,27 @@ use clap::CommandFactory;
 use args::Cli;
 use completing::answer_shell;
 use screen::Screen;
-use sexton_supervise::{is_shim, shim_main};
+use sexton_supervise::{divide_if_init, is_shim, shim_main, survive_file_size_limit};
 use usage::parse_arguments;
 
-/// musl's own allocator asks the kernel for memory, and gives it back, at nearly every turn; starting this
-/// program would be mostly that.
+/// musl's own allocator makes a system call for nearly every allocation and release, which would dominate the
+/// start of this program.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
-/// The whole program: parses the arguments, runs the command, says what went wrong.
+/// Runs the program: parses the arguments, runs the command, prints errors.
 pub fn main() -> ExitCode {
-    // The shim is this same program; it parses no argument and has no runtime.
+    // The supervisor is this same program; it parses no arguments and has no runtime.
     if is_shim() {
         return shim_main();
     }
-    if is_asked_for_version() {
+    if let Some(exit) = divide_if_init() {
+        return exit;
+    }
+    // A write beyond the file size limit must fail with an error instead of killing this process.
+    survive_file_size_limit();
+    if is_version_request() {
         return print_version();
     }
     if answer_shell() {
@@ -71,9 +77,9 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.max(screen.exit_of_damage()).0)
 }
 
-/// Whether nothing is asked but the version. Scripts ask that at every step of theirs, so it is answered
-/// without building the parser of every command.
-fn is_asked_for_version() -> bool {
+/// Returns whether the only argument is the version flag. Scripts call it often, so it is handled without
+/// building the parsers of all commands.
+fn is_version_request() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     arguments.next().is_some_and(|first| first == "--version" || first == "-V") && arguments.next().is_none()
 }
@@ -83,12 +89,12 @@ fn print_version() -> ExitCode {
     ExitCode::from(u8::from(printed.is_err()))
 }
 
-/// The commands, options and help, for man pages and completions.
+/// Returns the commands, options and help texts, for man pages and completions.
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// The JSON Schema of a session's record.
+/// Returns the JSON Schema of a session's record.
 pub fn record_schema() -> serde_json::Value {
     commands::schema::record_schema()
 }

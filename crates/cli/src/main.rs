@@ -1,4 +1,4 @@
-//! The `sexton` program. Everything it does is in the library beside it.
+//! The `sexton` binary. The library crate beside it contains all of the code.
 
 use std::process::ExitCode;
 

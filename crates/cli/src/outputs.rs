@@ -1,4 +1,4 @@
-//! Showing a session's output as it comes.
+//! Shows a session's output as it is written.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use sexton_supervise::{LogFollower, LogReader, SignalPipe, wait_to_write};
 
 use crate::failure::Failure;
 
-/// One stream of a session's output, and how far it was shown.
+/// One stream of a session's output, and how much of it was shown.
 struct Stream {
     reader: LogReader,
     cursor: u64,
@@ -21,7 +21,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Shows both streams of `log` from the beginning.
+    /// Opens the streams of `log` at the beginning.
     pub fn of(log: &Log) -> Result<Outputs, Failure> {
         let mut streams = vec![stream(log.path.as_path(), false)?];
         if let Some(stderr) = &log.stderr_path {
@@ -30,13 +30,12 @@ impl Outputs {
         Ok(Outputs { streams })
     }
 
-    /// What waits for more of it.
-    pub fn follower(&self) -> Result<LogFollower, Failure> {
-        let paths = self.streams.iter().map(|stream| stream.reader.path().to_owned()).collect();
-        LogFollower::new(paths).map_err(|error| Failure::new(format!("cannot follow the log: {error}")))
+    /// Returns a follower that waits for more output.
+    pub fn follower(&self) -> LogFollower {
+        LogFollower::new(self.streams.iter().map(|stream| stream.reader.path().to_owned()).collect())
     }
 
-    /// Shows what is new, until there is no more or a signal arrives.
+    /// Shows new output until the end of the log or until a signal arrives.
     pub fn pump(&mut self, signals: &SignalPipe) -> Result<Pumped, Failure> {
         let mut freed = 0;
         for stream in &mut self.streams {
@@ -52,16 +51,16 @@ impl Outputs {
     }
 }
 
-/// What came of showing output.
+/// The result of showing output.
 #[derive(Default)]
 pub struct Pumped {
-    /// How many bytes nobody will see: the log is bounded, and they were freed before they were read.
+    /// The number of bytes that were freed before they were read, because the log is bounded.
     pub freed: u64,
-    /// The signal that arrived meanwhile; there may be more to show.
+    /// The signal that arrived; there may be more output to show.
     pub signal: Option<i32>,
 }
 
-/// What a pipe that takes anything takes at once, so that writing it never blocks.
+/// The size of a write that does not block once `poll` reports the pipe as writable (PIPE_BUF).
 const PIECE: usize = 4096;
 
 impl Stream {
@@ -70,7 +69,7 @@ impl Stream {
         loop {
             let chunk = self.reader.read_from(self.cursor)?;
             freed += chunk.freed;
-            // Cursors count from where the chunk begins; what is shown of it is counted below.
+            // Set to the beginning of the chunk; each piece that is shown advances it below.
             self.cursor = chunk.cursor - chunk.bytes.len() as u64;
             if chunk.bytes.is_empty() {
                 return Ok(Pumped { freed, signal: None });
@@ -85,7 +84,7 @@ impl Stream {
         }
     }
 
-    /// Shows a piece, unless a signal arrives before it can be shown.
+    /// Shows a piece. Returns the signal if one arrives before the piece can be written.
     fn show(&self, piece: &[u8], signals: &SignalPipe) -> io::Result<Option<i32>> {
         let output = if self.to_stderr { rustix::stdio::stderr() } else { rustix::stdio::stdout() };
         let signal = wait_to_write(output, signals)?;
@@ -99,7 +98,7 @@ impl Stream {
             stdout.write_all(piece).and_then(|()| stdout.flush())
         };
         match shown {
-            // Whoever read our output has seen enough; the session goes on.
+            // The reader closed the pipe; the session continues.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
             other => other.map(|()| None),
         }

@@ -1,15 +1,15 @@
-//! The session around a command, as the owner of what the command starts or adopts.
+//! The enclosing session, as the owner of the sessions that a command starts or adopts.
 
 use sexton_core::probe::COOKIE;
 use sexton_core::{ProcessIdentity, ProcessProbe, SessionId};
-use sexton_embed::Enclosing;
+use sexton_service::Enclosing;
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-/// The command of the session that this program was started in, if any. Says so where the cookie means
-/// nothing.
+/// Returns the command of the session that this program runs in, if any. Warns if the cookie names a session
+/// that is not running.
 pub async fn find_enclosing_owner(
     probe: &dyn ProcessProbe,
     context: &Context<'_>,
@@ -21,9 +21,9 @@ pub async fn find_enclosing_owner(
     Ok(enclosing.into_owner())
 }
 
-/// Says that the cookie names a session that does not run.
+/// Warns that the cookie names a session that is not running.
 pub fn warn_of_cookie(id: &SessionId, screen: &Screen) {
     screen.warn(&format!(
-        "{COOKIE} names session {id}, which does not run in this store; the new session has no owner"
+        "{COOKIE} names session {id}, which is not running in this store; the new session has no owner"
     ));
 }

@@ -1,3 +1,3 @@
-//! What the processes of listed sessions do now.
+//! The observed state of the processes of listed sessions.
 
-pub use sexton_embed::{Observed, observe};
+pub use sexton_service::{Observed, observe};

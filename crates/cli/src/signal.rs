@@ -1,4 +1,4 @@
-//! Signals as people write them: `TERM`, `SIGTERM` or `15`.
+//! Signal names and numbers: `TERM`, `SIGTERM` or `15`.
 
 use rustix::process::Signal;
 
@@ -17,30 +17,30 @@ const NAMED: [(&str, Signal); 12] = [
     ("XCPU", Signal::XCPU),
 ];
 
-/// The largest number a signal can have.
+/// The largest signal number.
 const MAX_SIGNAL: i32 = 64;
 
-/// The number of the signal that `text` means.
+/// Parses a signal name or number.
 pub fn parse_signal(text: &str) -> Result<i32, String> {
     if let Ok(number) = text.parse::<i32>() {
         let known = (1..=MAX_SIGNAL).contains(&number);
-        return if known { Ok(number) } else { Err(format!("signals go from 1 to {MAX_SIGNAL}")) };
+        return if known { Ok(number) } else { Err(format!("signal numbers range from 1 to {MAX_SIGNAL}")) };
     }
     let upper = text.to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     let found = NAMED.into_iter().find(|(known, _)| *known == name);
     found.map(|(_, signal)| signal.as_raw()).ok_or_else(|| {
         let known = NAMED.map(|(name, _)| name).join(", ");
-        format!("no such signal; a number, or one of {known}")
+        format!("unknown signal; expected a number or one of {known}")
     })
 }
 
-/// The names that signals have.
+/// Returns the known signal names, without `SIG`.
 pub fn signal_names() -> impl Iterator<Item = &'static str> {
     NAMED.into_iter().map(|(name, _)| name)
 }
 
-/// The signal's name for people, or its number.
+/// Returns the signal's name, or its number if it has no known name.
 pub fn signal_name(number: i32) -> String {
     let found = NAMED.into_iter().find(|(_, signal)| signal.as_raw() == number);
     found.map_or_else(|| format!("signal {number}"), |(name, _)| format!("SIG{name}"))
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_has_three_spellings() {
+    fn signals_parse_by_name_prefixed_name_and_number() {
         assert_eq!(parse_signal("TERM"), Ok(15));
         assert_eq!(parse_signal("sigterm"), Ok(15));
         assert_eq!(parse_signal("15"), Ok(15));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_signals_are_rejected() {
         for text in ["", "0", "65", "-9", "SIGFOO"] {
             assert!(parse_signal(text).is_err(), "{text}");
         }

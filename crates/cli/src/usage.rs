@@ -1,4 +1,4 @@
-//! Arguments that make no sense: what clap says, and where something is missing, what to type instead.
+//! Errors in the arguments: clap's message, or for a missing argument an example of the command.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
@@ -8,7 +8,7 @@ use crate::commands::resume::is_lenient;
 use crate::failure::{Exit, Failure};
 use crate::screen::Screen;
 
-/// The arguments of this program, or the code to exit with: help was asked for, or something is wrong.
+/// Parses the arguments. Returns the exit code if help was requested or an argument is invalid.
 pub fn parse_arguments() -> Result<Cli, Exit> {
     Cli::read().map_err(|error| {
         let exit = explain(&error);
@@ -16,31 +16,31 @@ pub fn parse_arguments() -> Result<Cli, Exit> {
     })
 }
 
-/// Says what is wrong, or prints the help that was asked for.
+/// Prints the error or the requested help.
 fn explain(error: &clap::Error) -> Exit {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     if let Some(failure) = explain_missing(error, words) {
         return Screen::for_terminal(false).fail(&failure);
     }
-    // Where even that cannot be printed there is nobody left to tell.
+    // Without a working stderr there is nowhere to report the error.
     let _ = error.print();
     Exit(u8::try_from(error.exit_code()).unwrap_or(Exit::USAGE.0))
 }
 
-/// Says what is missing, and shows the first example of the command.
+/// Describes a missing argument, with the first example of the command as a hint.
 fn explain_missing(error: &clap::Error, words: impl Iterator<Item = String>) -> Option<Failure> {
     if error.kind() != ErrorKind::MissingRequiredArgument {
         return None;
     }
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
     let (path, command) = find_command(words)?;
-    let failure = Failure::usage(format!("`{path}` needs {}", missing.join(" and ")));
+    let failure = Failure::usage(format!("`{path}` requires {}", missing.join(" and ")));
     let example = first_example(&command);
-    let such_as = example.map(|example| format!("such as `{example}`; ")).unwrap_or_default();
-    Some(failure.hint(format!("{such_as}`{path} --help` says more")))
+    let example = example.map(|example| format!("for example `{example}`; ")).unwrap_or_default();
+    Some(failure.hint(format!("{example}see `{path} --help`")))
 }
 
-/// The command that `words` name, as far as they do.
+/// Returns the innermost command that `words` name, and its path.
 fn find_command(words: impl Iterator<Item = String>) -> Option<(String, Command)> {
     let mut command = Cli::command();
     let mut path = command.get_name().to_owned();
@@ -53,7 +53,7 @@ fn find_command(words: impl Iterator<Item = String>) -> Option<(String, Command)
     (command.get_name() != "sexton").then_some((path, command))
 }
 
-/// The first example of a command's help, without the remark beside it.
+/// Returns the first example in a command's help, without the description beside it.
 fn first_example(command: &Command) -> Option<String> {
     let help = command.get_after_help()?.to_string();
     let mut lines = help.lines().skip_while(|line| !line.starts_with("Example"));
@@ -74,18 +74,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_an_example() {
+    fn missing_argument_is_reported_with_an_example() {
         let failure = explained(&["rescue", "restore"]).unwrap();
-        assert_eq!(failure.message, "`sexton rescue restore` needs <ID>");
+        assert_eq!(failure.message, "`sexton rescue restore` requires <ID>");
         assert_eq!(
             failure.hint.as_deref(),
-            Some("such as `sexton rescue restore nightly`; `sexton rescue restore --help` says more")
+            Some("for example `sexton rescue restore nightly`; see `sexton rescue restore --help`")
         );
         assert_eq!(failure.exit, Exit::USAGE);
     }
 
     #[test]
-    fn other_mistakes_are_explained_by_the_parser() {
+    fn clap_reports_all_other_errors() {
         assert!(explained(&["ps", "--no-such-option"]).is_none());
         assert!(explained(&["--help"]).is_none());
         assert!(explained(&[]).is_none());

@@ -1,7 +1,7 @@
-//! Kill -9 at every moment that matters: the command line at each of its system calls while it starts a
-//! session, the supervisor, the owner.
+//! SIGKILL at every critical moment: to the program at each of its system calls while it starts a session, to the
+//! supervisor, to the owner.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
@@ -10,30 +10,30 @@ use std::path::Path;
 use serde_json::Value;
 use support::effort::{crash_stride, trials};
 use support::strace::{Call, every_call_alone, kill_alone_at};
-use support::{Bystander, Yard, carriers, eventually, is_running, processes_with};
+use support::{Bystander, TestEnv, carriers, eventually, is_running, processes_with};
 
-/// Either the command never ran and nothing says that it did, or the session is whole.
-fn check_and_clear(yard: &Yard, call: &Call, marker: &Path, trial: &str) {
+/// Requires that the session is complete, and stops it, or that the command never ran and no record claims it did.
+fn check_and_clear(test_env: &TestEnv, call: &Call, marker: &Path, trial: &str) {
     let variable = format!("SEXTON_TEST_TRIAL={trial}");
     let mut running: Option<Value> = None;
-    eventually("the start came to an end, one way or the other", || {
-        running = yard.json(&["ps"]).as_array().unwrap().first().cloned();
-        let whole = running.as_ref().is_some_and(|record| record["observed"] == "alive");
-        whole || processes_with(&variable).is_empty()
+    eventually("the start is complete or has failed", || {
+        running = test_env.json(&["ps"]).as_array().unwrap().first().cloned();
+        let complete = running.as_ref().is_some_and(|record| record["observed"] == "alive");
+        complete || processes_with(&variable).is_empty()
     });
     match running.filter(|record| record["observed"] == "alive") {
         Some(record) => {
             let id = record["id"].as_str().unwrap();
-            // Recorded, and the gate opens: the command runs, or it is about to be called off.
-            eventually("it ran, or was called off", || {
-                marker.exists() || yard.record(id)["exit"]["reason"] == "never_started"
+            // The session is recorded: either the gate opens and the command runs, or the start is cancelled.
+            eventually("it ran or was cancelled", || {
+                marker.exists() || test_env.record(id)["exit"]["reason"] == "never_started"
             });
-            yard.ok(&["stop", "--force", id]);
+            test_env.ok(&["stop", "--force", id]);
             eventually("its processes are gone", || processes_with(&variable).is_empty());
         }
         None => {
-            assert!(!marker.exists(), "{call:?}: the command ran, and no record says so");
-            let newest = yard.json(&["ps", "-a", "--limit", "1"]);
+            assert!(!marker.exists(), "{call:?}: the command ran without a record");
+            let newest = test_env.json(&["ps", "-a", "--limit", "1"]);
             let reason = newest[0]["exit"]["reason"].as_str().unwrap_or("absent").to_owned();
             assert!(["absent", "never_started", "stopped"].contains(&reason.as_str()), "{call:?}: {newest}");
         }
@@ -41,49 +41,49 @@ fn check_and_clear(yard: &Yard, call: &Call, marker: &Path, trial: &str) {
 }
 
 #[test]
-fn i1_a_start_killed_at_any_system_call_never_ran_or_is_whole() {
-    let yard = Yard::new().with_settings("store.durability = \"process\"\n");
-    let marker = yard.path().join("ran");
+fn i1_a_start_killed_at_any_system_call_completes_or_never_runs() {
+    let test_env = TestEnv::new().with_settings("store.durability = \"process\"\n");
+    let marker = test_env.path().join("ran");
     let script = format!("touch {} && exec sleep 600", marker.display());
     let start = ["run", "-d", "--", "sh", "-c", &script];
-    // The first start makes the store; what is cut off are the many that follow.
-    yard.ok(&start);
-    let calls = every_call_alone(&yard, &start);
-    yard.ok(&["stop", "--all", "--force"]);
+    // The first start creates the store; only later starts are killed.
+    test_env.ok(&start);
+    let calls = every_call_alone(&test_env, &start);
+    test_env.ok(&["stop", "--all", "--force"]);
     assert!(calls.len() > 100, "only {} system calls were seen", calls.len());
     let mut killed = 0;
     for (number, call) in calls.iter().enumerate().step_by(crash_stride(2)) {
         let _ = std::fs::remove_file(&marker);
         let trial = format!("{}-{number}", std::process::id());
-        killed += usize::from(kill_alone_at(&yard, call, &start, &trial));
-        check_and_clear(&yard, call, &marker, &trial);
+        killed += usize::from(kill_alone_at(&test_env, call, &start, &trial));
+        check_and_clear(&test_env, call, &marker, &trial);
     }
     let tried = calls.len().div_ceil(crash_stride(2));
-    // One that differs from run to run may not be reached.
-    assert!(killed * 10 >= tried * 9, "only {killed} of {tried} system calls were cut off");
+    // A call that differs from run to run may not be reached.
+    assert!(killed * 10 >= tried * 9, "only {killed} of {tried} starts were killed");
 }
 
 const TREE: &str = "setsid sh -c 'sleep 600 & exec sleep 601' & (setsid sleep 602 &) ; \
                     sh -c 'sh -c \"sh -c \\\"sleep 603 & exec sleep 604\\\" & sleep 605\" & sleep 606' & exec sleep 607";
 
 #[test]
-fn i10_a_tree_leaves_no_survivor_however_it_was_held_and_whoever_was_killed_before() {
+fn i10_stop_leaves_no_process_with_any_containment_and_without_a_supervisor() {
     for contain in ["auto", "tree"] {
-        let yard =
-            Yard::new().with_settings(&format!("contain = \"{contain}\"\nstore.durability = \"process\"\n"));
+        let test_env = TestEnv::new()
+            .with_settings(&format!("contain = \"{contain}\"\nstore.durability = \"process\"\n"));
         let bystander = Bystander::start();
         for trial in 0..trials(10) {
-            let id = yard.ok(&["run", "-d", "--", "sh", "-c", TREE]);
-            eventually("the tree has grown", || carriers(&id).len() >= 9);
-            let record = yard.record(&id);
+            let id = test_env.ok(&["run", "-d", "--", "sh", "-c", TREE]);
+            eventually("all processes are started", || carriers(&id).len() >= 9);
+            let record = test_env.record(&id);
             if trial % 2 == 1 {
                 let supervisor = record["supervisor"]["pid"].as_u64().unwrap();
                 kill_9(supervisor);
                 eventually("the supervisor is gone", || !is_running(supervisor));
             }
-            yard.ok(&["stop", "--grace", "100ms", &id]);
+            test_env.ok(&["stop", "--grace", "100ms", &id]);
             assert_eq!(carriers(&id), [0; 0], "{contain}, trial {trial}");
-            let record = yard.record(&id);
+            let record = test_env.record(&id);
             assert_eq!(record["status"], "stopped");
             let cgroup = record["cgroup"]["path"].as_str().map(std::path::PathBuf::from);
             assert!(
@@ -101,13 +101,13 @@ fn kill_9(pid: u64) {
 }
 
 #[test]
-fn i10_the_sessions_of_a_killed_owner_end_with_nobody_running_anything() {
-    let yard = Yard::new()
+fn i10_the_sessions_of_a_killed_owner_end_without_any_command() {
+    let test_env = TestEnv::new()
         .with_settings("owner.grace = \"50ms\"\nstop.grace = \"100ms\"\nstore.durability = \"process\"\n");
-    let free = yard.ok(&["run", "-d", "--", "sleep", "600"]);
+    let free = test_env.ok(&["run", "-d", "--", "sleep", "600"]);
     for _ in 0..trials(10) {
         let mut owner = Bystander::start();
-        let id = yard.ok(&[
+        let id = test_env.ok(&[
             "run",
             "-d",
             "--owner-pid",
@@ -118,8 +118,8 @@ fn i10_the_sessions_of_a_killed_owner_end_with_nobody_running_anything() {
             "setsid sleep 601 & sleep 602",
         ]);
         owner.end();
-        assert_eq!(yard.wait_until_ended(&id)["status"], "orphaned");
+        assert_eq!(test_env.wait_until_ended(&id)["status"], "orphaned");
         eventually("its processes are gone", || carriers(&id).is_empty());
     }
-    assert!(is_running(yard.record(&free)["process"]["pid"].as_u64().unwrap()));
+    assert!(is_running(test_env.record(&free)["process"]["pid"].as_u64().unwrap()));
 }

@@ -1,6 +1,6 @@
-//! `sexton loop`: what a session's loop is told, and what it says.
+//! `sexton loop`: setting and showing the loop of a session.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
@@ -9,13 +9,13 @@ use support::loops::{Loops, ended};
 use support::{Ran, stores};
 
 #[test]
-fn what_is_set_is_shown_and_what_is_not_stays() {
+fn loop_set_changes_only_the_given_fields() {
     for store in stores() {
         let loops = Loops::on(store);
         loops.insert([ended("abcd")]);
-        let yard = &loops.yard;
-        assert_eq!(yard.json(&["loop", "show", "abcd"]), Value::Null);
-        yard.ok(&[
+        let test_env = &loops.test_env;
+        assert_eq!(test_env.json(&["loop", "show", "abcd"]), Value::Null);
+        test_env.ok(&[
             "loop",
             "set",
             "abcd",
@@ -25,11 +25,11 @@ fn what_is_set_is_shown_and_what_is_not_stays() {
             "note=half way",
             "deep={\"a\":[1]}",
         ]);
-        let state = yard.json(&["loop", "show", "abcd"]);
+        let state = test_env.json(&["loop", "show", "abcd"]);
         assert_eq!((&state["active"], &state["iteration"]), (&json!(true), &json!(3)));
         assert_eq!((&state["note"], &state["deep"]), (&json!("half way"), &json!({"a": [1]})));
         assert!(state["updated_at"].is_string());
-        let after = yard.json(&[
+        let after = test_env.json(&[
             "loop",
             "set",
             "abcd",
@@ -37,23 +37,24 @@ fn what_is_set_is_shown_and_what_is_not_stays() {
             "max_iterations=9",
             "updated_at=2026-01-02T05:04:05+02:00",
         ]);
-        assert_eq!(after, yard.json(&["loop", "show", "abcd"]));
+        assert_eq!(after, test_env.json(&["loop", "show", "abcd"]));
         assert_eq!((after.get("note"), &after["phase"]), (None, &json!("executing")));
         assert_eq!(after["updated_at"], "2026-01-02T03:04:05Z");
-        yard.ok(&["loop", "set", "abcd", "pane=%3", "last_turn_at=2026-01-02T03:04:05"]);
+        test_env.ok(&["loop", "set", "abcd", "pane=%3", "last_turn_at=2026-01-02T03:04:05"]);
         let state = loops.state("abcd");
         assert!(state.pane_set_at.is_some() && state.last_turn_at.is_some());
-        let shown = yard.ok(&["loop", "show", "abcd"]);
+        let shown = test_env.ok(&["loop", "show", "abcd"]);
         assert!(shown.contains("phase  executing") && shown.contains("deep  {\"a\":[1]}"), "{shown}");
     }
 }
 
 #[test]
-fn a_value_that_makes_no_sense_changes_nothing() {
+fn an_invalid_value_changes_nothing() {
     let loops = Loops::on(stores()[0]);
     loops.insert([ended("abcd")]);
     let before = loops.records();
-    let refused = |arguments: &[&str]| -> Ran { loops.yard.sexton(&[&["loop", "set"], arguments].concat()) };
+    let refused =
+        |arguments: &[&str]| -> Ran { loops.test_env.sexton(&[&["loop", "set"], arguments].concat()) };
     for arguments in [
         ["abcd", "phase=x", "iteration=many"].as_slice(),
         &["abcd", "active=1"],
@@ -67,17 +68,17 @@ fn a_value_that_makes_no_sense_changes_nothing() {
         let ran = refused(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
     }
-    assert_eq!(refused(&["nobody", "iteration=1"]).code, 4);
-    assert_eq!(loops.yard.sexton(&["loop", "show", "nobody"]).code, 4);
+    assert_eq!(refused(&["missing", "iteration=1"]).code, 4);
+    assert_eq!(loops.test_env.sexton(&["loop", "show", "missing"]).code, 4);
     assert_eq!(loops.records(), before);
 }
 
 #[test]
-fn inside_a_session_its_own_loop_is_meant() {
+fn inside_a_session_its_own_loop_is_the_default() {
     let loops = Loops::on(stores()[0]);
     loops.insert([ended("abcd"), ended("efgh")]);
     let inside = |arguments: &[&str]| {
-        let mut command = loops.yard.command(arguments);
+        let mut command = loops.test_env.command(arguments);
         Ran::of(&command.env("SEXTON_SESSION_ID", "abcd").output().unwrap())
     };
     assert_eq!(inside(&["loop", "set", "iteration=1"]).code, 0);
@@ -88,10 +89,10 @@ fn inside_a_session_its_own_loop_is_meant() {
 }
 
 #[test]
-fn an_active_loop_that_is_over_is_remarked_upon() {
+fn an_active_loop_with_a_final_phase_is_a_warning() {
     let loops = Loops::on(stores()[0]);
     loops.insert([ended("abcd")]);
-    let ran = loops.yard.sexton(&["loop", "set", "abcd", "active=true", "phase=complete"]);
+    let ran = loops.test_env.sexton(&["loop", "set", "abcd", "active=true", "phase=complete"]);
     assert_eq!(ran.code, 0);
-    assert!(ran.stderr.contains("means that it does not go on"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("means that it has ended"), "{}", ran.stderr);
 }

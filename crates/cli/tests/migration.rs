@@ -1,17 +1,17 @@
-//! Records on their way from store to store, and what is said of those that do not fit.
+//! Migration of records between stores, and the report about what a store cannot hold.
 
 #![cfg(all(feature = "store-tf", feature = "store-sqlite", feature = "store-json"))]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
 use serde_json::{Value, json};
 use support::project::Project;
-use support::{Bystander, Yard};
+use support::{Bystander, TestEnv};
 
 const RECORDS: usize = 10_000;
 
-/// An entry with everything that the format can say, and fields that only its own tool knows.
+/// Returns an entry with every field of the format, and fields that only its own tool knows.
 fn entry(number: usize) -> Value {
     let status = ["completed", "failed", "orphaned", "running"][number % 4];
     let finished = status != "running";
@@ -29,23 +29,23 @@ fn entry(number: usize) -> Value {
         "completed_at": finished.then(|| time(59)),
         "return_code": finished.then_some([0, 1, -9, 127][number % 4]),
         "attempt": number,
-        "name": "a field of theirs whose name is taken here",
+        "name": "a field of the other tool whose name Sexton uses too",
         "deep": {"z": [number, null, {"a": 1.5}], "ü": "x\ny"},
     })
 }
 
-fn migrate(yard: &Yard, from: &str, to: &str) -> Value {
-    yard.json(&["migrate", "--from", from, "--to", to])
+fn migrate(test_env: &TestEnv, from: &str, to: &str) -> Value {
+    test_env.json(&["migrate", "--from", from, "--to", to])
 }
 
 #[test]
-fn ten_thousand_records_go_round_all_stores_and_come_back_as_they_were() {
+fn ten_thousand_records_survive_a_migration_through_all_stores() {
     let project = Project::new();
-    let yard = &project.yard;
+    let test_env = &project.test_env;
     let entries: Vec<Value> = (0..RECORDS).map(entry).collect();
     let document = json!({"version": 1, "sessions": entries, "last_updated": "2026-02-01T00:00:00+00:00"});
     std::fs::write(project.file(), document.to_string()).unwrap();
-    let (sqlite, journal) = (yard.path().join("copy.db"), yard.path().join("copy.jsonl"));
+    let (sqlite, journal) = (test_env.path().join("copy.db"), test_env.path().join("copy.jsonl"));
     let back = project.file().with_file_name("back.json");
     let legs = [
         (project.url(), format!("sqlite:{}", sqlite.display())),
@@ -54,10 +54,10 @@ fn ten_thousand_records_go_round_all_stores_and_come_back_as_they_were() {
         (format!("sqlite:{}.db", sqlite.display()), format!("tf:{}", back.display())),
     ];
     for (from, to) in &legs {
-        let report = migrate(yard, from, to);
+        let report = migrate(test_env, from, to);
         assert_eq!(report["added"], RECORDS, "{from} to {to}: {report}");
         assert_eq!((&report["lost"], &report["refused"]), (&json!({}), &json!([])), "{from} to {to}");
-        let again = migrate(yard, from, to);
+        let again = migrate(test_env, from, to);
         assert_eq!((&again["added"], &again["unchanged"]), (&json!(0), &json!(RECORDS)), "{from} to {to}");
     }
     let text = std::fs::read_to_string(back).unwrap();
@@ -71,20 +71,20 @@ fn ten_thousand_records_go_round_all_stores_and_come_back_as_they_were() {
 }
 
 #[test]
-fn what_has_no_place_is_named_field_by_field_and_the_rest_is_carried_over() {
+fn fields_that_a_store_cannot_hold_are_reported_and_the_rest_is_migrated() {
     let project = Project::new();
-    let yard = &project.yard;
+    let test_env = &project.test_env;
     for name in ["one", "two", "three", "four"] {
         let mut agent = Bystander::start();
-        yard.ok(&["register", "--pid", &agent.pid(), "--name", name, "--ticket", "T-1", "--tag", "k=v"]);
+        test_env.ok(&["register", "--pid", &agent.pid(), "--name", name, "--ticket", "T-1", "--tag", "k=v"]);
         agent.end();
-        yard.ok(&["finish", name, "--code", "3"]);
+        test_env.ok(&["finish", name, "--code", "3"]);
     }
     let running = Bystander::start();
-    let running = yard.ok(&["register", "--pid", &running.pid(), "--name", "running"]);
+    let running = test_env.ok(&["register", "--pid", &running.pid(), "--name", "running"]);
     let url = project.url();
-    let ran = yard.sexton(&["migrate", "--from", &yard.store_url(), "--to", &url, "--json"]);
-    assert_eq!(ran.code, 3, "one of them could not be carried over: {}", ran.stderr);
+    let ran = test_env.sexton(&["migrate", "--from", &test_env.store_url(), "--to", &url, "--json"]);
+    assert_eq!(ran.code, 3, "one record cannot be migrated: {}", ran.stderr);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(report["added"], 4, "{report}");
     for field in ["name", "tags", "host.machine_id"] {
@@ -97,7 +97,7 @@ fn what_has_no_place_is_named_field_by_field_and_the_rest_is_carried_over() {
     }
     let refused = report["refused"][0].as_str().unwrap();
     assert!(refused.starts_with(&running) && refused.contains("a tf store cannot keep"), "{refused}");
-    assert!(ran.stderr.contains("`name` was not carried over of 4 records ("), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`name` was not copied for 4 records ("), "{}", ran.stderr);
     let document = project.document();
     let entries = document["sessions"].as_array().unwrap();
     let expected = |entry: &Value| {
@@ -105,9 +105,9 @@ fn what_has_no_place_is_named_field_by_field_and_the_rest_is_carried_over() {
     };
     assert!(entries.len() == 4 && entries.iter().all(expected), "{document}");
     let text = std::fs::read(project.file()).unwrap();
-    let again = yard.sexton(&["migrate", "--from", &yard.store_url(), "--to", &url, "--json"]);
+    let again = test_env.sexton(&["migrate", "--from", &test_env.store_url(), "--to", &url, "--json"]);
     let again: Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!((&again["added"], &again["unchanged"]), (&json!(0), &json!(4)), "{again}");
-    assert_eq!(again["lost"], report["lost"], "what is not there is said every time");
-    assert_eq!(std::fs::read(project.file()).unwrap(), text, "the second time changed something");
+    assert_eq!(again["lost"], report["lost"], "lost fields must be reported every time");
+    assert_eq!(std::fs::read(project.file()).unwrap(), text, "the second migration changed something");
 }

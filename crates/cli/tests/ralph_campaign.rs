@@ -1,8 +1,7 @@
-//! A whole run of thirty tickets with every kind of agent, and the same run under a loop that is killed again
-//! and again.
+//! A complete run of thirty tickets with every kind of agent, and the same run with a loop that is killed repeatedly.
 
 #![cfg(feature = "worktree-git")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
@@ -15,7 +14,7 @@ use support::{Bystander, eventually, is_running, kill_9};
 /// How often the loop is killed.
 const KILLS: usize = 20;
 
-/// What each kind of ticket is to become.
+/// The expected state of each kind of ticket.
 const KINDS: [(&str, usize, &str); 8] = [
     ("ok", 10, "merged"),
     ("clash", 4, "conflict"),
@@ -23,7 +22,7 @@ const KINDS: [(&str, usize, &str); 8] = [
     ("kids", 3, "merged"),
     ("late", 3, "merged"),
     ("idle", 2, "nothing"),
-    // Last, so that they hold nobody up: a loop that is killed does not get past them.
+    // Last, so that they block no other ticket: a loop that is killed does not get past them.
     ("hang", 2, "set_aside"),
     ("deaf", 2, "set_aside"),
 ];
@@ -48,18 +47,18 @@ fn thirty() -> Tickets {
     Tickets::with_settings(&names, &format!("{QUICK}dispatch_timeout = \"5s\"\n"))
 }
 
-/// Requires that everything is as it should be in the end.
-fn require_the_end(tickets: &Tickets) {
+/// Requires the expected final state.
+fn require_final_state(tickets: &Tickets) {
     tickets.require_nothing_runs();
-    assert_eq!(tickets.states(), expected(), "{}", tickets.said());
+    assert_eq!(tickets.states(), expected(), "{}", tickets.output());
     let expected = expected();
     let merged: Vec<_> =
         expected.iter().filter(|(_, state)| *state == "merged").map(|(name, _)| name.as_str()).collect();
     tickets.require_exactly(&merged);
     let record = tickets.record();
-    assert_eq!(record["loop"]["iteration"], 30, "each ticket is taken on once");
+    assert_eq!(record["loop"]["iteration"], 30, "each ticket must be started once");
     assert_eq!(record["loop"]["phase"], "stuck");
-    // The conflicts, and nothing else, have kept their worktrees.
+    // Only the conflicts have kept their worktrees.
     let mut kept: Vec<_> = tickets.repository.worktrees()[1..]
         .iter()
         .map(|tree| {
@@ -70,22 +69,22 @@ fn require_the_end(tickets: &Tickets) {
         .collect();
     kept.sort();
     assert_eq!(kept, ["clash-1", "clash-2", "clash-3", "clash-4"]);
-    let unsettled = tickets.yard.json(&["ps"]);
-    assert_eq!(unsettled, serde_json::json!([]), "something is said to run");
-    let recovered = tickets.yard.json(&["recover"]);
+    let unsettled = tickets.test_env.json(&["ps"]);
+    assert_eq!(unsettled, serde_json::json!([]), "a session is still recorded as running");
+    let recovered = tickets.test_env.json(&["recover"]);
     assert_eq!(recovered["orphans"], 0, "{recovered}");
 }
 
 #[test]
-fn thirty_tickets_end_as_they_should_whatever_their_agents_do() {
+fn thirty_tickets_reach_their_expected_states() {
     let tickets = thirty();
     let ran = tickets.run(&mut tickets.start(&["--parallel", "4"]));
     assert_eq!(ran.code, 3, "{}", ran.stderr);
-    require_the_end(&tickets);
+    require_final_state(&tickets);
 }
 
 #[test]
-fn a_loop_that_is_killed_twenty_times_ends_as_one_that_never_was() {
+fn a_loop_killed_twenty_times_reaches_the_same_states() {
     let seed =
         std::env::var("SEXTON_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
             u64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() & u128::from(u64::MAX))
@@ -98,29 +97,33 @@ fn a_loop_that_is_killed_twenty_times_ends_as_one_that_never_was() {
     std::fs::write(tickets.repository.path().join("untracked"), "mine\n").unwrap();
     for _ in 0..KILLS {
         let mut ralph = tickets.spawn(&mut tickets.start(&["--parallel", "4"]));
-        let begun = tickets.said().len();
-        // Knuth's generator: the same seed chooses the same moments.
+        let begun = tickets.output().len();
+        // Knuth's generator: the same seed gives the same delays.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let number = random >> 33;
-        // Most come when it has begun to work, however long recovery takes here; some before that.
+        // Most kills come after the first ticket has started; some come before that.
         if !number.is_multiple_of(5) {
-            let works = || tickets.said()[begun..].contains(" works on it");
+            let works = || tickets.output()[begun..].contains(": started session ");
             eventually(&format!("it works: {}", tickets.log().display()), || {
-                assert_eq!(ralph.try_wait().unwrap(), None, "it ended by itself: {}", tickets.said());
+                assert_eq!(ralph.try_wait().unwrap(), None, "it ended by itself: {}", tickets.output());
                 works()
             });
         }
         std::thread::sleep(Duration::from_millis(number % 1000));
-        assert_eq!(ralph.try_wait().unwrap(), None, "it ended by itself: {}", tickets.said());
+        assert_eq!(ralph.try_wait().unwrap(), None, "it ended by itself: {}", tickets.output());
         kill_9(ralph.id().into());
         ralph.wait().unwrap();
     }
-    for sign in ["goes on for session", "with the work of session", "merged"] {
-        assert!(tickets.said().contains(sign), "the kills came too early to mean much: {}", tickets.said());
+    for sign in ["continues session", "with the work of session", "merged"] {
+        assert!(
+            tickets.output().contains(sign),
+            "the kills came too early to test anything: {}",
+            tickets.output()
+        );
     }
     let ran = tickets.run(&mut tickets.start(&["--parallel", "4"]));
-    assert_eq!(ran.code, 3, "{}{}", tickets.said(), ran.stderr);
+    assert_eq!(ran.code, 3, "{}{}", tickets.output(), ran.stderr);
     std::fs::remove_file(tickets.repository.path().join("untracked")).unwrap();
-    assert!(is_running(bystander.0.id().into()), "a process of somebody else's was ended");
-    require_the_end(&tickets);
+    assert!(is_running(bystander.0.id().into()), "an unrelated process was killed");
+    require_final_state(&tickets);
 }

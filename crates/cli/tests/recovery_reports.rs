@@ -1,22 +1,21 @@
-//! What people read after a crash: the report of a recovery at 80 and at 120 columns, the saved work, the
-//! worktrees, the numbers.
+//! Output after a crash: the report of a recovery at 80 and at 120 columns, the rescues, the worktrees, the metrics.
 
 #![cfg(feature = "worktree-git")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
 use std::path::PathBuf;
 use std::process::Command;
 
+use support::crashed_env::kill_supervisor_and_command;
 use support::records::edit_record;
 use support::repository::Repository;
-use support::scene::end_behind_its_back;
-use support::{Bystander, Ran, Yard, eventually, kill_9};
+use support::{Bystander, Ran, TestEnv, eventually, kill_9};
 
-/// What is shown, with what differs from run to run replaced.
-fn shown(yard: &Yard, columns: &str, arguments: &[&str]) -> String {
-    Ran::of(&yard.command(arguments).env("COLUMNS", columns).output().unwrap()).shown(yard)
+/// Returns the output, with what differs from run to run replaced.
+fn shown(test_env: &TestEnv, columns: &str, arguments: &[&str]) -> String {
+    Ran::of(&test_env.command(arguments).env("COLUMNS", columns).output().unwrap()).shown(test_env)
 }
 
 fn settings() -> insta::Settings {
@@ -29,17 +28,17 @@ fn settings() -> insta::Settings {
     settings.add_filter(r"\b\d+s +", "[AGE] ");
     settings.add_filter(r"\(/\S*/sleep\)", "(sleep)");
     settings.add_filter(r"(milliseconds_total) \d+", "$1 [MS]");
-    settings.add_filter(r"\[YARD\][^ ]*…", "[CUT-PATH]");
+    settings.add_filter(r"\[TEST-ENV\][^ ]*…", "[CUT-PATH]");
     settings.set_omit_expression(true);
     settings
 }
 
-/// A yard in which everything that a report can say has happened: orphans with and without work, one in
-/// whose tree somebody stands, one that nobody can judge, one that runs.
+/// A test environment with every case of a report: orphans with and without work, one whose worktree is in use by a
+/// process, one session with unknown liveness, and one that runs.
 struct Aftermath {
-    yard: Yard,
+    test_env: TestEnv,
     _repository: Repository,
-    /// Those with work, without, and with a visitor.
+    /// With work, without work, and with a process in its worktree.
     orphans: [String; 3],
     visitor: Bystander,
     unknown: u64,
@@ -47,14 +46,14 @@ struct Aftermath {
 
 impl Aftermath {
     fn of_a_crash() -> Aftermath {
-        let yard = Yard::new().with_settings(
+        let test_env = TestEnv::new().with_settings(
             "contain = \"tree\"\nstore.durability = \"process\"\nowner.grace = \"10m\"\nstop.grace = \"300ms\"\n",
         );
-        let repository = Repository::in_work_dir(&yard);
+        let repository = Repository::in_work_dir(&test_env);
         let start = |name: &str, script: &str| {
             let script = format!("{script}; touch ../../ready-{name}; exec sleep 600");
-            let id = yard.ok(&["run", "-d", "-w", "--name", name, "--", "sh", "-c", &script]);
-            let tree = PathBuf::from(yard.record(&id)["worktree"]["path"].as_str().unwrap());
+            let id = test_env.ok(&["run", "-d", "-w", "--name", name, "--", "sh", "-c", &script]);
+            let tree = PathBuf::from(test_env.record(&id)["worktree"]["path"].as_str().unwrap());
             eventually("its work is done", || tree.join(format!("../../ready-{name}")).exists());
             (id, tree)
         };
@@ -62,20 +61,20 @@ impl Aftermath {
         let (idle, _) = start("idle", ":");
         let (visited, tree) = start("visited", "echo mine > new");
         let (unknown, _) = start("container", ":");
-        yard.ok(&["run", "-d", "--name", "healthy", "--", "sleep", "600"]);
+        test_env.ok(&["run", "-d", "--name", "healthy", "--", "sleep", "600"]);
         for id in [&working, &idle, &visited] {
-            end_behind_its_back(&yard, id);
+            kill_supervisor_and_command(&test_env, id);
         }
-        let record = yard.record(&unknown);
+        let record = test_env.record(&unknown);
         kill_9(record["supervisor"]["pid"].as_u64().unwrap());
-        edit_record(&yard, &unknown, |session| {
+        edit_record(&test_env, &unknown, |session| {
             for identity in [&mut session.process, &mut session.supervisor] {
                 identity.as_mut().unwrap().pid_namespace = Some(1);
             }
         });
         let visitor = Bystander(Command::new("sleep").arg("600").current_dir(tree).spawn().unwrap());
         let unknown = record["process"]["pid"].as_u64().unwrap();
-        Aftermath { yard, _repository: repository, orphans: [working, idle, visited], visitor, unknown }
+        Aftermath { test_env, _repository: repository, orphans: [working, idle, visited], visitor, unknown }
     }
 }
 
@@ -86,45 +85,45 @@ impl Drop for Aftermath {
 }
 
 #[test]
-fn a_recovery_tells_what_was_done_and_what_to_type_next() {
+fn recover_reports_its_actions_and_the_next_commands() {
     for columns in ["80", "120"] {
-        let mut scene = Aftermath::of_a_crash();
+        let mut aftermath = Aftermath::of_a_crash();
         settings().bind(|| {
-            let foretold = shown(&scene.yard, columns, &["recover", "--dry-run"]);
-            insta::assert_snapshot!(format!("recover_dry_run_at_{columns}"), foretold);
+            let planned = shown(&aftermath.test_env, columns, &["recover", "--dry-run"]);
+            insta::assert_snapshot!(format!("recover_dry_run_at_{columns}"), planned);
             insta::assert_snapshot!(
                 format!("recover_at_{columns}"),
-                shown(&scene.yard, columns, &["recover"]).replace(&scene.visitor.pid(), "[PID]")
+                shown(&aftermath.test_env, columns, &["recover"]).replace(&aftermath.visitor.pid(), "[PID]")
             );
         });
-        scene.visitor.end();
+        aftermath.visitor.end();
         settings().bind(|| {
             insta::assert_snapshot!(
                 format!("recover_again_at_{columns}"),
-                shown(&scene.yard, columns, &["recover"])
+                shown(&aftermath.test_env, columns, &["recover"])
             );
         });
     }
 }
 
 #[test]
-fn saved_work_worktrees_and_numbers_are_shown() {
-    let scene = Aftermath::of_a_crash();
+fn rescues_worktrees_and_metrics_are_shown() {
+    let aftermath = Aftermath::of_a_crash();
     settings().bind(|| {
-        insta::assert_snapshot!("worktree_list", shown(&scene.yard, "200", &["worktree", "list"]));
-        scene.yard.sexton(&["recover"]);
-        // Those of one second are in no particular order.
-        let listed = shown(&scene.yard, "80", &["rescue", "list"]);
+        insta::assert_snapshot!("worktree_list", shown(&aftermath.test_env, "200", &["worktree", "list"]));
+        aftermath.test_env.sexton(&["recover"]);
+        // Rescues of the same second have no fixed order.
+        let listed = shown(&aftermath.test_env, "80", &["rescue", "list"]);
         let mut lines: Vec<_> = listed.lines().collect();
         lines[1..3].sort_by_key(|line| line.contains("parser"));
         insta::assert_snapshot!("rescue_list", lines.join("\n"));
         insta::assert_snapshot!(
             "rescue_show",
-            shown(&scene.yard, "80", &["rescue", "show", &scene.orphans[0]])
+            shown(&aftermath.test_env, "80", &["rescue", "show", &aftermath.orphans[0]])
         );
-        insta::assert_snapshot!("metrics", shown(&scene.yard, "80", &["metrics"]));
-        let into = scene.yard.path().join("back");
-        let restore = ["rescue", "restore", &scene.orphans[0], "--into", into.to_str().unwrap()];
-        insta::assert_snapshot!("rescue_restore", shown(&scene.yard, "80", &restore));
+        insta::assert_snapshot!("metrics", shown(&aftermath.test_env, "80", &["metrics"]));
+        let into = aftermath.test_env.path().join("back");
+        let restore = ["rescue", "restore", &aftermath.orphans[0], "--into", into.to_str().unwrap()];
+        insta::assert_snapshot!("rescue_restore", shown(&aftermath.test_env, "80", &restore));
     });
 }

@@ -1,6 +1,6 @@
-//! Every row of the table of reasons, on every store.
+//! Every reason of `sexton resume`, on every store.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
@@ -18,25 +18,25 @@ use support::records::edit_record;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// One test for each row, on one store.
+/// One test for each reason, on one store.
 macro_rules! on_store {
     ($store:ident, $feature:literal) => {
         #[cfg(feature = $feature)]
         mod $store {
             on_store!(@rows $store:
-                without_a_session_nothing_is_done,
-                an_active_loop_of_the_current_session_is_brought_up_to_date,
-                a_stale_loop_of_the_current_session_is_marked,
-                a_loop_that_is_not_active_stays_as_it_is,
-                a_record_that_cannot_be_read_stays_as_it_is_to_the_byte,
-                without_an_identity_nothing_is_done,
-                where_no_prior_session_matches_nothing_is_done,
-                stale_matches_are_marked,
-                two_matches_are_one_too_many,
+                without_a_current_session_nothing_changes,
+                an_active_loop_of_the_current_session_is_updated,
+                a_stale_loop_of_the_current_session_is_marked_abandoned,
+                an_inactive_loop_is_unchanged,
+                an_unreadable_record_is_not_changed_by_a_byte,
+                without_an_agent_identity_nothing_changes,
+                without_a_matching_prior_session_nothing_changes,
+                stale_matches_are_marked_abandoned,
+                two_matches_change_nothing,
                 a_loop_is_taken_over,
-                threads_count_where_no_conversation_was_recorded,
-                a_lock_that_is_not_given_back_is_waited_for_five_seconds,
-                a_session_that_runs_keeps_its_loop,
+                the_thread_id_matches_when_no_conversation_was_recorded,
+                a_held_lock_times_out_after_five_seconds,
+                a_running_session_keeps_its_loop,
             );
         }
     };
@@ -60,30 +60,30 @@ fn in_new(more: &[&'static str]) -> Vec<&'static str> {
     [&["--session", "new"], more].concat()
 }
 
-fn without_a_session_nothing_is_done(loops: &Loops) {
+fn without_a_current_session_nothing_changes(loops: &Loops) {
     loops.insert([driven("old", HOUR)]);
-    let document = loops.resume_in_vain(Reason::CurrentSessionMissing, &MINE);
+    let document = loops.resume_without_change(Reason::CurrentSessionMissing, &MINE);
     let expected = json!({
         "current_session": null, "resumed": false, "updated_current_owner": false,
         "reason": loops.dialect().word(Reason::CurrentSessionMissing), "source": null, "target": null,
     });
     assert_eq!(document, expected);
-    for cookie in ["nobody", "../../../etc", "", "a b", &"x".repeat(65)] {
-        let output = loops.resume_later(cookie, &MINE).output().unwrap();
+    for cookie in ["missing", "../../../etc", "", "a b", &"x".repeat(65)] {
+        let output = loops.resume_command(cookie, &MINE).output().unwrap();
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(document, expected, "{cookie:?}");
     }
-    let unknown = loops.yard.sexton(&["resume", "--session", "nobody", "--agent-session", AGENT]);
+    let unknown = loops.test_env.sexton(&["resume", "--session", "missing", "--agent-session", AGENT]);
     assert_eq!(unknown.code, 4, "{}", unknown.stderr);
     assert_eq!(loops.drivers(), ["old"]);
 }
 
-fn an_active_loop_of_the_current_session_is_brought_up_to_date(loops: &Loops) {
+fn an_active_loop_of_the_current_session_is_updated(loops: &Loops) {
     let mut current = driven("new", HOUR);
     current.agent = Some(Agent { thread_id: Some("thread-9".to_owned()), ..Agent::default() });
     loops.insert([current, driven("old", HOUR)]);
     let before = loops.record("old");
-    let mut command = loops.yard.command(&[&["resume", "--json"], in_new(&MINE).as_slice()].concat());
+    let mut command = loops.test_env.command(&[&["resume", "--json"], in_new(&MINE).as_slice()].concat());
     let output = command.env("TMUX_PANE", "%7").output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let word = loops.dialect().word(Reason::CurrentLoopActive);
@@ -96,17 +96,17 @@ fn an_active_loop_of_the_current_session_is_brought_up_to_date(loops: &Loops) {
     assert!(state.active && state.pane.as_deref() == Some("%7") && state.pane_set_at.is_some());
     assert_eq!((state.iteration, &state.extra["mood"]), (Some(3), &json!("good")));
     assert_eq!(loops.record("old"), before);
-    let again = loops.resume_in_vain(Reason::CurrentLoopActive, &in_new(&MINE));
+    let again = loops.resume_without_change(Reason::CurrentLoopActive, &in_new(&MINE));
     assert_eq!(again["updated_current_owner"], false);
 }
 
-fn a_stale_loop_of_the_current_session_is_marked(loops: &Loops) {
+fn a_stale_loop_of_the_current_session_is_marked_abandoned(loops: &Loops) {
     loops.insert([driven("new", DAY + HOUR), driven("old", HOUR)]);
     let document = loops.resume(Reason::CurrentLoopAbandonedStale, &in_new(&MINE));
     assert_eq!(document["target"], "new");
     assert_abandoned(&loops.state("new"), DAY);
     assert_eq!(loops.drivers(), ["old"]);
-    loops.resume_in_vain(Reason::CurrentLoopPresent, &in_new(&MINE));
+    loops.resume_without_change(Reason::CurrentLoopPresent, &in_new(&MINE));
 }
 
 fn assert_abandoned(state: &LoopState, threshold: Duration) {
@@ -123,44 +123,47 @@ fn assert_abandoned(state: &LoopState, threshold: Duration) {
     assert_eq!(state.extra["mood"], "good");
 }
 
-fn a_loop_that_is_not_active_stays_as_it_is(loops: &Loops) {
+fn an_inactive_loop_is_unchanged(loops: &Loops) {
     let mut current = driven("new", HOUR);
     current.loop_state.as_mut().unwrap().active = false;
     loops.insert([current, driven("old", HOUR)]);
-    let document = loops.resume_in_vain(Reason::CurrentLoopPresent, &in_new(&MINE));
+    let document = loops.resume_without_change(Reason::CurrentLoopPresent, &in_new(&MINE));
     assert_eq!(document["target"], "new");
 }
 
-fn a_record_that_cannot_be_read_stays_as_it_is_to_the_byte(loops: &Loops) {
+fn an_unreadable_record_is_not_changed_by_a_byte(loops: &Loops) {
     let mut current = driven("new", HOUR);
     current.loop_state.as_mut().unwrap().phase = Some("phase-to-be-damaged".to_owned());
     loops.insert([driven("old", HOUR), current]);
-    damage(&loops.yard, "phase-to-be-damaged");
-    let before = bytes_below(&loops.yard.state_dir());
+    damage(&loops.test_env, "phase-to-be-damaged");
+    let before = bytes_below(&loops.test_env.state_dir());
     let (document, code) = loops.try_resume(&in_new(&MINE));
     assert_eq!(document["reason"], loops.dialect().word(Reason::CurrentLoopUnreadable));
     assert_eq!((&document["target"], code), (&json!("new"), 5));
-    let mut hook = loops.resume_later("new", &["--hook", "codex", r#"{"session_id":"conversation-1"}"#]);
+    let mut hook = loops.resume_command("new", &["--hook", "codex", r#"{"session_id":"conversation-1"}"#]);
     let output = hook.output().unwrap();
-    assert!(output.status.success(), "a hook does not fail its agent's turn");
+    assert!(output.status.success(), "a hook must not fail its agent's turn");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["reason"], loops.dialect().word(Reason::CurrentLoopUnreadable));
-    let after = bytes_below(&loops.yard.state_dir());
+    let after = bytes_below(&loops.test_env.state_dir());
     for (path, bytes) in before {
         assert!(after.get(&path) == Some(&bytes), "{} was changed", path.display());
     }
 }
 
-fn without_an_identity_nothing_is_done(loops: &Loops) {
+fn without_an_agent_identity_nothing_changes(loops: &Loops) {
     loops.insert([driven("old", HOUR), ended("new")]);
-    loops.resume_in_vain(Reason::AgentIdentityMissing, &in_new(&[]));
-    loops.resume_in_vain(Reason::AgentIdentityMissing, &in_new(&["--agent-session", "", "--thread", " "]));
-    let refused = loops.yard.sexton(&["resume", "--session", "new", "--agent-session", "../../etc"]);
+    loops.resume_without_change(Reason::AgentIdentityMissing, &in_new(&[]));
+    loops.resume_without_change(
+        Reason::AgentIdentityMissing,
+        &in_new(&["--agent-session", "", "--thread", " "]),
+    );
+    let refused = loops.test_env.sexton(&["resume", "--session", "new", "--agent-session", "../../etc"]);
     assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(refused.stderr.contains("an agent's id is 1 to 64"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("an agent id is 1 to 64"), "{}", refused.stderr);
 }
 
-fn where_no_prior_session_matches_nothing_is_done(loops: &Loops) {
+fn without_a_matching_prior_session_nothing_changes(loops: &Loops) {
     let mut other = driven("other", HOUR);
     other.agent.as_mut().unwrap().session_id = Some("conversation-2".to_owned());
     let mut over = driven("over", HOUR);
@@ -168,17 +171,17 @@ fn where_no_prior_session_matches_nothing_is_done(loops: &Loops) {
     let mut inactive = driven("inactive", HOUR);
     inactive.loop_state.as_mut().unwrap().active = false;
     loops.insert([other, over, inactive, ended("none"), ended("new")]);
-    let document = loops.resume_in_vain(Reason::NoMatchingPriorLoop, &in_new(&MINE));
+    let document = loops.resume_without_change(Reason::NoMatchingPriorLoop, &in_new(&MINE));
     assert_eq!((&document["current_session"], &document["target"]), (&json!("new"), &json!(null)));
 }
 
-fn stale_matches_are_marked(loops: &Loops) {
+fn stale_matches_are_marked_abandoned(loops: &Loops) {
     loops.insert([driven("one", DAY * 2), driven("two", DAY * 3), ended("new")]);
     loops.resume(Reason::MatchingPriorLoopAbandonedStale, &in_new(&MINE));
     assert_abandoned(&loops.state("one"), DAY);
     assert_abandoned(&loops.state("two"), DAY);
-    loops.resume_in_vain(Reason::NoMatchingPriorLoop, &in_new(&MINE));
-    // How long is too long is the user's to say.
+    loops.resume_without_change(Reason::NoMatchingPriorLoop, &in_new(&MINE));
+    // `--stale` sets the threshold.
     loops.insert([driven("three", HOUR * 2)]);
     loops.resume(
         Reason::MatchingPriorLoopAbandonedStale,
@@ -189,9 +192,9 @@ fn stale_matches_are_marked(loops: &Loops) {
     loops.resume(Reason::Resumed, &in_new(&["--agent-session", AGENT, "--stale", "3d"]));
 }
 
-fn two_matches_are_one_too_many(loops: &Loops) {
+fn two_matches_change_nothing(loops: &Loops) {
     loops.insert([driven("one", HOUR), driven("two", HOUR), driven("three", DAY * 2), ended("new")]);
-    loops.resume_in_vain(Reason::MultipleMatchingPriorLoops, &in_new(&MINE));
+    loops.resume_without_change(Reason::MultipleMatchingPriorLoops, &in_new(&MINE));
     assert_eq!(loops.drivers(), ["one", "three", "two"]);
 }
 
@@ -222,10 +225,10 @@ fn a_loop_is_taken_over(loops: &Loops) {
     if loops.dialect().spares_the_living {
         assert_eq!(loops.record("old").status, Status::Transferred);
     }
-    loops.resume_in_vain(Reason::CurrentLoopActive, &in_new(&MINE));
+    loops.resume_without_change(Reason::CurrentLoopActive, &in_new(&MINE));
 }
 
-fn threads_count_where_no_conversation_was_recorded(loops: &Loops) {
+fn the_thread_id_matches_when_no_conversation_was_recorded(loops: &Loops) {
     let by_thread = |id: &str, session_id: Option<&str>| Session {
         agent: Some(Agent {
             session_id: session_id.map(str::to_owned),
@@ -241,16 +244,16 @@ fn threads_count_where_no_conversation_was_recorded(loops: &Loops) {
     let agent = loops.record("new").agent.unwrap();
     assert_eq!((agent.session_id.as_deref(), agent.thread_id), (Some(AGENT), None));
     loops.insert([ended("newer")]);
-    loops.resume_in_vain(Reason::NoMatchingPriorLoop, &["--session", "newer", "--thread", "thread-1"]);
+    loops.resume_without_change(Reason::NoMatchingPriorLoop, &["--session", "newer", "--thread", "thread-1"]);
 }
 
-fn a_lock_that_is_not_given_back_is_waited_for_five_seconds(loops: &Loops) {
+fn a_held_lock_times_out_after_five_seconds(loops: &Loops) {
     loops.insert([driven("old", HOUR), ended("new")]);
     let store = loops.store();
-    // Whoever holds it does not move: this very test, as far as the program can tell.
+    // The test itself holds the lock and is alive, so the lock is not stale.
     let held = pollster::block_on(store.lock(&LockName::new(LOCK).unwrap(), HOUR)).unwrap();
     let begun = std::time::Instant::now();
-    let document = loops.resume_in_vain(Reason::LockTimeout, &in_new(&MINE));
+    let document = loops.resume_without_change(Reason::LockTimeout, &in_new(&MINE));
     assert!(begun.elapsed() >= Duration::from_secs(5), "it did not wait");
     assert_eq!(document["current_session"], Value::Null);
     let (_, code) = loops.try_resume(&in_new(&["--agent-session", AGENT, "--strict"]));
@@ -259,36 +262,36 @@ fn a_lock_that_is_not_given_back_is_waited_for_five_seconds(loops: &Loops) {
     loops.resume(Reason::Resumed, &in_new(&MINE));
 }
 
-fn a_session_that_runs_keeps_its_loop(loops: &Loops) {
+fn a_running_session_keeps_its_loop(loops: &Loops) {
     if !loops.dialect().spares_the_living {
-        // There is nobody to look at: those files know no processes.
+        // The files of this store contain no processes that could be probed.
         loops.insert([driven("old", HOUR), ended("new")]);
         loops.resume(Reason::Resumed, &in_new(&MINE));
         return;
     }
-    let yard = &loops.yard;
+    let test_env = &loops.test_env;
     let mut agent = Bystander::start();
-    let old = yard.ok(&["register", "--pid", &agent.pid(), "--agent-session", AGENT]);
-    yard.ok(&["loop", "set", &old, "active=true", "phase=executing"]);
+    let old = test_env.ok(&["register", "--pid", &agent.pid(), "--agent-session", AGENT]);
+    test_env.ok(&["loop", "set", &old, "active=true", "phase=executing"]);
     loops.insert([ended("new")]);
-    let document = loops.resume_in_vain(Reason::PriorSessionRunning, &in_new(&MINE));
+    let document = loops.resume_without_change(Reason::PriorSessionRunning, &in_new(&MINE));
     assert_eq!((&document["source"], &document["resumed"]), (&json!(old), &json!(false)));
     assert_eq!(loops.try_resume(&in_new(&["--agent-session", AGENT, "--strict"])).1, 1);
-    // Not even where it was silent for days.
+    // Also if its loop was not updated for days.
     let long_ago = ago(DAY * 2);
-    edit_record(yard, &old, |session| session.loop_state.as_mut().unwrap().updated_at = Some(long_ago));
-    loops.resume_in_vain(Reason::PriorSessionRunning, &in_new(&MINE));
-    edit_record(yard, &old, |session| session.loop_state.as_mut().unwrap().updated_at = Some(ago(HOUR)));
+    edit_record(test_env, &old, |session| session.loop_state.as_mut().unwrap().updated_at = Some(long_ago));
+    loops.resume_without_change(Reason::PriorSessionRunning, &in_new(&MINE));
+    edit_record(test_env, &old, |session| session.loop_state.as_mut().unwrap().updated_at = Some(ago(HOUR)));
     agent.end();
     loops.resume(Reason::Resumed, &in_new(&MINE));
     assert_eq!(loops.record(&old).status, Status::Transferred);
-    // What nobody can judge may run, until its user says that it does not.
+    // A session on another host may be running, until the user forgets it.
     let mut far = driven("far", HOUR);
     (far.status, far.finished_at, far.exit) = (Status::Running, None, None);
     far.agent.as_mut().unwrap().session_id = Some("conversation-3".to_owned());
     loops.insert([far, ended("newer")]);
     let claim = ["--session", "newer", "--agent-session", "conversation-3"];
-    loops.resume_in_vain(Reason::PriorSessionRunning, &claim);
-    yard.ok(&["forget", "far"]);
+    loops.resume_without_change(Reason::PriorSessionRunning, &claim);
+    test_env.ok(&["forget", "far"]);
     loops.resume(Reason::Resumed, &claim);
 }

@@ -1,7 +1,7 @@
-//! Resuming under attack: by many at once, and killed at each of its system calls. A loop has one owner.
+//! Resuming under faults: many in parallel, and killed at each of its system calls. A loop always has one owner.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stderr, reason = "how much of a campaign was run is worth knowing")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+#![allow(clippy::print_stderr, reason = "prints how much of the campaign ran")]
 
 mod support;
 
@@ -17,11 +17,11 @@ use support::{Bystander, loop_stores, stores};
 const HOUR: Duration = Duration::from_secs(3600);
 const MANY: usize = 50;
 
-/// How often each reason was given when all of these ran at once.
+/// Resumes in all these sessions in parallel, and returns how often each reason occurred.
 fn reasons_of(loops: &Loops, currents: &[String]) -> BTreeMap<String, usize> {
     let arguments = ["--agent-session", AGENT];
     let started: Vec<_> =
-        currents.iter().map(|current| loops.resume_later(current, &arguments).spawn().unwrap()).collect();
+        currents.iter().map(|current| loops.resume_command(current, &arguments).spawn().unwrap()).collect();
     let mut reasons = BTreeMap::new();
     for child in started {
         let output = child.wait_with_output().unwrap();
@@ -38,7 +38,7 @@ fn expected(loops: &Loops, others: Reason) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn of_fifty_at_once_in_one_session_one_takes_the_loop_over() {
+fn fifty_parallel_resumes_in_one_session_transfer_the_loop_once() {
     for store in loop_stores() {
         let loops = Loops::on(store);
         loops.insert([driven("old", HOUR), ended("new")]);
@@ -49,13 +49,13 @@ fn of_fifty_at_once_in_one_session_one_takes_the_loop_over() {
 }
 
 #[test]
-fn of_fifty_live_sessions_at_once_one_takes_the_loop_over() {
+fn fifty_parallel_resumes_in_live_sessions_transfer_the_loop_once() {
     for store in stores() {
         let loops = Loops::on(store);
         loops.insert([driven("old", HOUR)]);
         let agents: Vec<_> = (0..MANY).map(|_| Bystander::start()).collect();
         let currents: Vec<_> =
-            agents.iter().map(|agent| loops.yard.ok(&["register", "--pid", &agent.pid()])).collect();
+            agents.iter().map(|agent| loops.test_env.ok(&["register", "--pid", &agent.pid()])).collect();
         assert_eq!(reasons_of(&loops, &currents), expected(&loops, Reason::PriorSessionRunning), "{store}");
         let drivers = loops.drivers();
         assert!(drivers.len() == 1 && currents.contains(&drivers[0]), "{store}: {drivers:?}");
@@ -67,7 +67,7 @@ fn i6_a_transfer_killed_at_any_change_leaves_one_owner() {
     for store in loop_stores() {
         let loops = Loops::on(store);
         let mut round = 0;
-        // Each round has an agent of its own, so that it finds nothing of those before.
+        // Each round has its own agent, so that it does not match earlier rounds.
         let mut prepare = || {
             round += 1;
             let agent = format!("conversation-{round}");
@@ -80,17 +80,17 @@ fn i6_a_transfer_killed_at_any_change_leaves_one_owner() {
         let arguments = |names: &[String; 3]| {
             ["resume", "--json", "--session", &names[1], "--agent-session", &names[2]].map(str::to_owned)
         };
-        // The first one makes the lock's file; what is cut off are the many that follow.
+        // The first resume creates the lock file; only later ones are killed.
         loops.try_resume(&arguments(&prepare()).each_ref().map(String::as_str)[2..]);
         let first = arguments(&prepare());
-        let calls = mutating_calls(&trace_alone(&loops.yard, &first.each_ref().map(String::as_str)));
+        let calls = mutating_calls(&trace_alone(&loops.test_env, &first.each_ref().map(String::as_str)));
         assert!(calls.len() >= 3, "{store}: only {} calls change something", calls.len());
         let (mut killed, mut before_the_commit) = (0, 0);
         for call in &calls {
             let names = prepare();
             let words = arguments(&names);
             let words = words.each_ref().map(String::as_str);
-            killed += usize::from(kill_alone_at(&loops.yard, call, &words, ""));
+            killed += usize::from(kill_alone_at(&loops.test_env, call, &words, ""));
             let when = format!("{store}, killed before {} number {}", call.name, call.nth);
             let owners = || -> Vec<_> {
                 let drivers = loops.drivers();

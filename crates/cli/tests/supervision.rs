@@ -1,7 +1,7 @@
-//! What a supervisor owes to those who do not see it: it cannot be ended by accident, leaves nothing of a
-//! start that came to nothing, stands outside of other sessions, and hides no missing output.
+//! Supervisors: a stray signal does not terminate one, a failed start leaves nothing, a nested supervisor is outside of
+//! the outer session, and missing output is reported.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{Yard, eventually, is_running};
+use support::{TestEnv, eventually, is_running};
 
 fn pid(record: &Value, whose: &str) -> u64 {
     record[whose]["pid"].as_u64().unwrap()
@@ -22,17 +22,17 @@ fn kill(pid: u64, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// The names in a directory; none where there is no such directory.
+/// Returns the names in a directory; none if it does not exist.
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 #[test]
-fn i8_no_signal_that_a_program_gets_by_accident_keeps_a_supervisor_from_recording_the_end() {
-    let yard = Yard::new();
-    let id = yard.ok(&["run", "-d", "--", "sleep", "600"]);
-    let record = yard.record(&id);
+fn i8_a_supervisor_records_the_exit_despite_stray_signals() {
+    let test_env = TestEnv::new();
+    let id = test_env.ok(&["run", "-d", "--", "sleep", "600"]);
+    let record = test_env.record(&id);
     for signal in [
         Signal::ALARM,
         Signal::VTALARM,
@@ -49,14 +49,14 @@ fn i8_no_signal_that_a_program_gets_by_accident_keeps_a_supervisor_from_recordin
         kill(pid(&record, "supervisor"), signal);
     }
     kill(pid(&record, "process"), Signal::ABORT);
-    // Only the parent of the command can know which signal it was.
-    assert_eq!(yard.wait_until_ended(&id)["exit"]["signal"], Signal::ABORT.as_raw());
+    // Only the parent of the command knows the signal.
+    assert_eq!(test_env.wait_until_ended(&id)["exit"]["signal"], Signal::ABORT.as_raw());
 }
 
 #[test]
-fn a_start_that_is_refused_leaves_neither_directory_nor_exit_file() {
-    let yard = Yard::new();
-    let id = yard.ok(&["run", "-d", "--name", "taken", "--", "sleep", "600"]);
+fn a_refused_start_leaves_no_directory_and_no_exit_file() {
+    let test_env = TestEnv::new();
+    let id = test_env.ok(&["run", "-d", "--name", "taken", "--", "sleep", "600"]);
     let refused: [&[&str]; 4] = [
         &["--name", "taken", "--", "true"],
         &["--cwd", "/nowhere/at/all", "--", "true"],
@@ -64,96 +64,101 @@ fn a_start_that_is_refused_leaves_neither_directory_nor_exit_file() {
         &["--name", "with\nline", "--", "true"],
     ];
     for arguments in refused {
-        let ran = yard.sexton(&[&["run", "-d"], arguments].concat());
+        let ran = test_env.sexton(&[&["run", "-d"], arguments].concat());
         assert_ne!(ran.code, 0, "{arguments:?}");
-        assert_eq!(names_in(&yard.state_dir().join("sessions")), std::slice::from_ref(&id), "{arguments:?}");
-        assert_eq!(names_in(&yard.state_dir().join("exits")), [""; 0], "{arguments:?}");
+        assert_eq!(
+            names_in(&test_env.state_dir().join("sessions")),
+            std::slice::from_ref(&id),
+            "{arguments:?}"
+        );
+        assert_eq!(names_in(&test_env.state_dir().join("exits")), [""; 0], "{arguments:?}");
     }
 }
 
 #[test]
 fn a_start_that_the_store_refuses_leaves_nothing() {
-    let yard = Yard::new();
-    yard.ok(&["run", "--", "true"]);
-    let before = names_in(&yard.state_dir().join("sessions"));
-    // A directory in the place of the lock: nobody can write, whoever they are.
-    let lock = yard.state_dir().join(format!("{}.lock", yard.store_path().file_name().unwrap().display()));
+    let test_env = TestEnv::new();
+    test_env.ok(&["run", "--", "true"]);
+    let before = names_in(&test_env.state_dir().join("sessions"));
+    // With a directory in place of the lock no user can write the store, not even root.
+    let lock =
+        test_env.state_dir().join(format!("{}.lock", test_env.store_path().file_name().unwrap().display()));
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    let ran = yard.sexton(&["run", "-d", "--", "touch", "it-ran"]);
+    let ran = test_env.sexton(&["run", "-d", "--", "touch", "it-ran"]);
     assert_ne!(ran.code, 0);
-    assert!(!yard.work_dir().join("it-ran").exists());
-    assert_eq!(names_in(&yard.state_dir().join("sessions")), before);
+    assert!(!test_env.work_dir().join("it-ran").exists());
+    assert_eq!(names_in(&test_env.state_dir().join("sessions")), before);
     std::fs::remove_dir(&lock).unwrap();
 }
 
 #[test]
-fn a_wait_that_gives_up_still_says_as_json_what_it_waits_for() {
-    let yard = Yard::new();
-    let id = yard.ok(&["run", "-d", "--", "sleep", "600"]);
-    let ran = yard.sexton(&["wait", "--json", "--timeout", "50ms", &id]);
-    assert_eq!(ran.code, 124, "{}", ran.stderr);
+fn a_wait_that_times_out_still_prints_the_session_as_json() {
+    let test_env = TestEnv::new();
+    let id = test_env.ok(&["run", "-d", "--", "sleep", "600"]);
+    let ran = test_env.sexton(&["wait", "--json", "--timeout", "50ms", &id]);
+    assert_eq!(ran.code, 123, "{}", ran.stderr);
     let records: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((records[0]["id"].as_str(), records[0]["status"].as_str()), (Some(&*id), Some("running")));
 }
 
 #[test]
-fn i10_the_supervisor_of_a_nested_session_stands_outside_of_the_outer_one() {
-    let yard = Yard::new().with_settings("stop.grace = \"200ms\"\n");
-    let sexton = support::program();
+fn i10_the_supervisor_of_a_nested_session_is_outside_of_the_outer_session() {
+    let test_env = TestEnv::new().with_settings("stop.grace = \"200ms\"\n");
+    let sexton = support::quoted_program();
     let script = format!("{sexton} run -d --no-owner --name inner -- sleep 600; sleep 601");
-    let outer = yard.ok(&["run", "-d", "--", "sh", "-c", &script]);
-    eventually("both run", || yard.json(&["ps"]).as_array().unwrap().len() == 2);
-    let (inner, group) = (yard.record("inner"), yard.record(&outer)["cgroup"]["path"].clone());
+    let outer = test_env.ok(&["run", "-d", "--", "sh", "-c", &script]);
+    eventually("both run", || test_env.json(&["ps"]).as_array().unwrap().len() == 2);
+    let (inner, group) = (test_env.record("inner"), test_env.record(&outer)["cgroup"]["path"].clone());
     let supervisor = pid(&inner, "supervisor");
     let place = std::fs::read_to_string(format!("/proc/{supervisor}/cgroup")).unwrap();
     assert!(!place.contains(&outer), "{place}");
-    yard.ok(&["stop", &outer]);
-    assert!(is_running(supervisor), "ending the outer session ended the supervisor of the inner one");
-    // Where this machine has no control groups for us, there is none to be left behind.
+    test_env.ok(&["stop", &outer]);
+    assert!(is_running(supervisor), "stopping the outer session killed the supervisor of the inner one");
+    // Without control groups on this machine there is nothing to check.
     if let Some(group) = group.as_str() {
         assert!(!Path::new(group).exists(), "{group} is left behind");
     }
 }
 
-/// A foreground session whose output goes into a pipe that nobody reads yet.
-fn start_unread(yard: &Yard, script: &str) -> Child {
-    let mut command = yard.command(&["run", "--name", "loud", "--", "sh", "-c", script]);
+/// Starts a foreground session whose output goes into a pipe that is not read yet.
+fn start_unread(test_env: &TestEnv, script: &str) -> Child {
+    let mut command = test_env.command(&["run", "--name", "loud", "--", "sh", "-c", script]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The log of that session, once it is there.
-fn log_of(yard: &Yard) -> std::path::PathBuf {
-    eventually("it runs", || yard.sexton(&["show", "loud"]).code == 0);
-    yard.record("loud")["log"]["path"].as_str().unwrap().into()
+/// Waits for that session to start, and returns the path of its log.
+fn log_of(test_env: &TestEnv) -> std::path::PathBuf {
+    eventually("it runs", || test_env.sexton(&["show", "loud"]).code == 0);
+    test_env.record("loud")["log"]["path"].as_str().unwrap().into()
 }
 
 #[test]
-fn output_that_was_freed_before_a_slow_reader_came_to_it_is_counted_and_reported() {
+fn output_trimmed_before_a_slow_reader_read_it_is_counted_and_reported() {
     const WRITTEN: u64 = 3_000_000;
-    let yard = Yard::new().with_settings("log.max_bytes = \"64KiB\"\n");
+    let test_env = TestEnv::new().with_settings("log.max_bytes = \"64KiB\"\n");
     let script = format!("head -c {WRITTEN} /dev/zero; while [ ! -e read ]; do sleep 0.1; done");
-    let child = start_unread(&yard, &script);
-    let log = log_of(&yard);
-    eventually("the log was shortened", || {
+    let child = start_unread(&test_env, &script);
+    let log = log_of(&test_env);
+    eventually("the log is trimmed", || {
         let metadata = log.metadata().unwrap();
         metadata.size() == WRITTEN && metadata.blocks() * 512 < WRITTEN / 2
     });
-    std::fs::write(yard.work_dir().join("read"), "").unwrap();
+    std::fs::write(test_env.work_dir().join("read"), "").unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    let missing = said.split(' ').find_map(|word| word.parse::<u64>().ok());
-    assert_eq!(missing, Some(WRITTEN - output.stdout.len() as u64), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let missing = stderr.split(' ').find_map(|word| word.parse::<u64>().ok());
+    assert_eq!(missing, Some(WRITTEN - output.stdout.len() as u64), "{stderr}");
 }
 
 #[test]
-fn a_signal_reaches_the_session_though_nobody_reads_its_output() {
-    let yard = Yard::new();
-    let mut child = start_unread(&yard, "head -c 1000000 /dev/zero; exec sleep 600");
-    let log = log_of(&yard);
+fn a_signal_reaches_the_session_although_its_output_is_not_read() {
+    let test_env = TestEnv::new();
+    let mut child = start_unread(&test_env, "head -c 1000000 /dev/zero; exec sleep 600");
+    let log = log_of(&test_env);
     eventually("all was written", || log.metadata().unwrap().size() == 1_000_000);
     kill(child.id().into(), Signal::INT);
-    assert_eq!(yard.wait_until_ended("loud")["exit"]["signal"], Signal::INT.as_raw());
+    assert_eq!(test_env.wait_until_ended("loud")["exit"]["signal"], Signal::INT.as_raw());
     let mut shown = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut shown).unwrap();
     assert_eq!(shown.len(), 1_000_000);

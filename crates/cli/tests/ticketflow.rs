@@ -1,18 +1,18 @@
-//! A project of pi-ticketflow, used in place: recovered for real, and left as its own tool expects it.
+//! A pi-ticketflow project, used in place: Sexton recovers it and keeps its file valid for pi-ticketflow.
 
 #![cfg(all(feature = "store-tf", feature = "proc-linux", feature = "worktree-git"))]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
 use serde_json::json;
 use support::project::{Project, children_of, difference, start_ticks};
-use support::{Yard, eventually, is_running};
+use support::{TestEnv, eventually, is_running};
 
 const FIXTURE: &str = include_str!("fixtures/dispatch-sessions.json");
 
-/// The fixture in a project of its own: one agent that lost its dispatcher, one that has it, and records
-/// of agents that are long gone.
+/// Creates a project from the fixture: one agent without a dispatcher, one with a live dispatcher, and records of
+/// agents that no longer exist.
 fn fixture() -> (Project, String, [u64; 2]) {
     let mut project = Project::new();
     ["T-1", "T-2", "T-3", "T-4"].iter().for_each(|ticket| project.plant(ticket));
@@ -32,16 +32,16 @@ fn fixture() -> (Project, String, [u64; 2]) {
 }
 
 #[test]
-fn a_project_of_another_tool_is_recovered_and_reads_as_before_but_for_what_was_meant() {
+fn recovering_a_project_changes_only_the_intended_fields() {
     let (project, before, [living, held]) = fixture();
     let child = children_of(living);
     let url = project.url();
-    let report = project.yard.json(&["--store", &url, "recover"]);
+    let report = project.test_env.json(&["--store", &url, "recover"]);
     assert_eq!((report["orphans"].as_u64(), report["ended"].as_u64()), (Some(3), Some(1)), "{report:#}");
     assert_eq!((report["left_alone"].as_u64(), report["failed"].as_u64()), (Some(1), Some(0)), "{report:#}");
     eventually("the orphan has ended", || !is_running(living));
     assert!(child.iter().all(|pid| !is_running(*pid)), "a child of the orphan was left");
-    assert!(is_running(held), "an agent whose dispatcher lives was ended");
+    assert!(is_running(held), "an agent with a live dispatcher was killed");
     let mut rescues = project.repository.rescues();
     rescues.sort();
     assert_eq!(rescues, ["dispatch-dead", "dispatch-legacy", "dispatch-living"]);
@@ -60,39 +60,39 @@ fn a_project_of_another_tool_is_recovered_and_reads_as_before_but_for_what_was_m
     };
     settings.bind(|| insta::assert_snapshot!(difference(&before, &after)));
 
-    let again = project.yard.json(&["--store", &url, "recover"]);
+    let again = project.test_env.json(&["--store", &url, "recover"]);
     assert_eq!((again["orphans"].as_u64(), again["scanned"].as_u64()), (Some(0), Some(1)), "{again:#}");
     assert_eq!(std::fs::read_to_string(project.file()).unwrap(), after, "a second run changed something");
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
+fn a_dry_run_reports_the_same_as_the_recovery_and_changes_nothing() {
     let (project, before, [living, _]) = fixture();
     let url = project.url();
-    let foreseen = project.yard.json(&["--store", &url, "recover", "--dry-run"]);
+    let planned = project.test_env.json(&["--store", &url, "recover", "--dry-run"]);
     assert_eq!(std::fs::read_to_string(project.file()).unwrap(), before);
     assert!(is_running(living) && project.worktree("T-2").exists());
-    let done = project.yard.json(&["--store", &url, "recover"]);
+    let done = project.test_env.json(&["--store", &url, "recover"]);
     for key in ["orphans", "left_alone", "unknown", "failed", "worktrees"] {
-        assert_eq!(foreseen[key], done[key], "{key} is not what was said before");
+        assert_eq!(planned[key], done[key], "{key} differs from the dry run");
     }
-    assert_eq!(foreseen["worktrees"]["rescued"], 3, "{foreseen:#}");
+    assert_eq!(planned["worktrees"]["rescued"], 3, "{planned:#}");
 }
 
 #[test]
-fn what_runs_is_shown_and_can_be_stopped() {
+fn running_sessions_are_listed_and_can_be_stopped() {
     let (project, _, [living, held]) = fixture();
     let url = project.url();
-    let listed = project.yard.json(&["--store", &url, "ps"]);
+    let listed = project.test_env.json(&["--store", &url, "ps"]);
     let listed: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
     assert_eq!(listed.len(), 4, "{listed:?}");
-    let ran = project.yard.sexton(&["--store", &url, "stop", "dispatch-held"]);
+    let ran = project.test_env.sexton(&["--store", &url, "stop", "dispatch-held"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(!is_running(held) && is_running(living));
     assert_eq!(project.entry("dispatch-held")["status"], "failed");
 }
 
-/// Writes one running record, without the ticks at which its process started.
+/// Writes one running record without a process start time.
 fn record_legacy(project: &Project, pid: u64, started_at: &str) {
     let path = project.worktree("T-1");
     let entry = json!({"session_id": "legacy", "ticket_id": "T-1", "pid": pid, "process_start_time": null,
@@ -106,42 +106,42 @@ fn now() -> String {
 }
 
 #[test]
-fn i2_a_record_with_a_pid_alone_ends_nobody_unless_program_start_and_place_fit() {
+fn i2_a_record_without_a_start_time_kills_only_if_program_start_and_directory_match() {
     let mut project = Project::new();
     project.plant("T-1");
     let url = project.url();
     let before_it_was_started = "2026-01-02T03:04:05Z".to_owned();
-    let elsewhere = project.yard.path().to_owned();
+    let elsewhere = project.test_env.path().to_owned();
     let inside = project.worktree("T-1");
     let wrong_place = project.orphan(&elsewhere);
     let agent = project.orphan(&inside);
     for (what, pid, started_at) in
-        [("its place", wrong_place, now()), ("its start", agent, before_it_was_started.clone())]
+        [("its directory", wrong_place, now()), ("its start", agent, before_it_was_started.clone())]
     {
         record_legacy(&project, pid, &started_at);
         let text = std::fs::read(project.file()).unwrap();
-        let report = project.yard.json(&["--store", &url, "recover"]);
+        let report = project.test_env.json(&["--store", &url, "recover"]);
         assert_eq!((report["unknown"].as_u64(), report["orphans"].as_u64()), (Some(1), Some(0)), "{what}");
-        assert!(is_running(pid), "it was ended although {what} does not fit");
+        assert!(is_running(pid), "it was killed although {what} does not match");
         assert_eq!(std::fs::read(project.file()).unwrap(), text, "{what}");
         assert!(inside.join("note").exists(), "{what}");
     }
-    // A program of another name, in the right place at the right time.
+    // Directory and start match, the program name does not.
     let stranger = children_of(agent)[0];
     record_legacy(&project, stranger, &now());
-    let report = project.yard.json(&["--store", &url, "recover"]);
+    let report = project.test_env.json(&["--store", &url, "recover"]);
     assert_eq!(report["unknown"], 1, "{report:#}");
-    assert!(is_running(stranger), "it was ended although its program does not fit");
-    // Everything fits.
+    assert!(is_running(stranger), "it was killed although its program does not match");
+    // Everything matches.
     record_legacy(&project, agent, &now());
-    let report = project.yard.json(&["--store", &url, "recover"]);
+    let report = project.test_env.json(&["--store", &url, "recover"]);
     assert_eq!((report["orphans"].as_u64(), report["ended"].as_u64()), (Some(1), Some(1)), "{report:#}");
     assert!(!is_running(agent) && !inside.exists());
     assert_eq!(project.entry("legacy")["status"], "orphaned");
 }
 
 #[test]
-fn i3_a_worktree_that_somebody_is_in_stays_and_the_record_runs_until_it_can_be_cleaned() {
+fn i3_a_worktree_in_use_is_kept_and_its_record_stays_running() {
     let mut project = Project::new();
     project.plant("T-1");
     let url = project.url();
@@ -149,27 +149,28 @@ fn i3_a_worktree_that_somebody_is_in_stays_and_the_record_runs_until_it_can_be_c
     let inside = project.worktree("T-1");
     let visitor = project.orphan(&inside);
     let before = std::fs::read_to_string(project.file()).unwrap();
-    for _ in 0..2 {
-        let ran = project.yard.sexton(&["--store", &url, "recover"]);
-        assert_eq!(ran.code, 3, "{}{}", ran.stdout, ran.stderr);
+    for code in [3, 0] {
+        // The same problem is new only once.
+        let ran = project.test_env.sexton(&["--store", &url, "recover"]);
+        assert_eq!(ran.code, code, "{}{}", ran.stdout, ran.stderr);
         assert!(is_running(visitor) && inside.join("note").exists());
-        assert_eq!(std::fs::read_to_string(project.file()).unwrap(), before, "it is not owed any less");
+        assert_eq!(std::fs::read_to_string(project.file()).unwrap(), before, "the record changed");
     }
     for pid in [children_of(visitor), vec![visitor]].concat() {
         support::kill_9(pid);
         eventually("the visitor is gone", || !is_running(pid));
     }
-    project.yard.ok(&["--store", &url, "recover"]);
+    project.test_env.ok(&["--store", &url, "recover"]);
     assert_eq!(project.entry("legacy")["status"], "orphaned");
     assert!(!inside.exists());
 }
 
 #[test]
-fn i5_what_a_record_names_outside_of_the_yard_or_without_git_is_kept() {
+fn i5_paths_outside_the_worktree_root_or_without_git_are_kept() {
     let project = Project::new();
     project.plant("T-1");
     let url = project.url();
-    let outside = project.yard.path().join("user-tree");
+    let outside = project.test_env.path().join("user-tree");
     project.repository.git(&["worktree", "add", "--quiet", "--detach", outside.to_str().unwrap()]);
     let plain = project.worktree("plain");
     std::fs::create_dir(&plain).unwrap();
@@ -184,7 +185,7 @@ fn i5_what_a_record_names_outside_of_the_yard_or_without_git_is_kept() {
         })
         .collect();
     std::fs::write(project.file(), json!({"version": 1, "sessions": entries}).to_string()).unwrap();
-    let report = project.yard.json(&["--store", &url, "recover"]);
+    let report = project.test_env.json(&["--store", &url, "recover"]);
     assert_eq!(report["worktrees"]["kept"], 5, "{report:#}");
     for path in [&outside, &plain, &project.worktree("T-1").join("folder"), &project.root()] {
         assert!(path.exists(), "{} was removed", path.display());
@@ -194,27 +195,28 @@ fn i5_what_a_record_names_outside_of_the_yard_or_without_git_is_kept() {
 }
 
 #[test]
-fn the_yard_that_the_project_configures_is_the_one_that_is_cleaned() {
+fn the_worktree_root_of_a_trusted_project_is_used() {
     let project = Project::new();
     let config = project.root().join(".tf/ralph/config.json");
     std::fs::write(config, r#"{"parallelWorktreesDir": "../agents", "maxIterations": 5}"#).unwrap();
-    let yard = project.root().parent().unwrap().join("agents");
-    std::fs::create_dir(&yard).unwrap();
-    let tree = yard.join("T-9");
+    let worktree_root = project.root().parent().unwrap().join("agents");
+    std::fs::create_dir(&worktree_root).unwrap();
+    let tree = worktree_root.join("T-9");
     project.repository.git(&["worktree", "add", "--quiet", "-b", "ralph/T-9", tree.to_str().unwrap()]);
     std::fs::write(tree.join("note"), "work\n").unwrap();
     let entry = json!({"session_id": "s1", "ticket_id": "T-9", "pid": 4_000_000, "process_start_time": 7,
                        "started_at": now(), "worktree_path": "../agents/T-9", "status": "running"});
     std::fs::write(project.file(), json!({"version": 1, "sessions": [entry]}).to_string()).unwrap();
+    project.test_env.ok(&["trust"]);
     let url = project.url();
-    let report = project.yard.json(&["--store", &url, "recover"]);
+    let report = project.test_env.json(&["--store", &url, "recover"]);
     assert_eq!(report["worktrees"]["removed"], 1, "{report:#}");
     assert!(!tree.exists());
     assert_eq!(project.repository.git(&["show", "refs/sexton/rescue/s1:note"]), "work");
 }
 
 #[test]
-fn i6_a_file_that_cannot_be_parsed_or_is_newer_is_not_touched_by_a_byte() {
+fn i6_an_invalid_or_newer_file_is_not_changed_by_a_byte() {
     let project = Project::new();
     let url = project.url();
     let whole = json!({"version": 1, "sessions": []}).to_string();
@@ -223,53 +225,53 @@ fn i6_a_file_that_cannot_be_parsed_or_is_newer_is_not_touched_by_a_byte() {
     {
         std::fs::write(project.file(), text).unwrap();
         for command in [&["recover"][..], &["prune"], &["finish", "s1", "--code", "0"]] {
-            let ran = project.yard.sexton(&project.arguments(&url, command));
+            let ran = project.test_env.sexton(&project.arguments(&url, command));
             assert_eq!(ran.code, 5, "{text}: {command:?}: {}{}", ran.stdout, ran.stderr);
         }
-        assert_eq!(project.yard.sexton(&["--store", &url, "ps"]).code, 5, "{text}");
+        assert_eq!(project.test_env.sexton(&["--store", &url, "ps"]).code, 5, "{text}");
         assert_eq!(std::fs::read_to_string(project.file()).unwrap(), text);
     }
 }
 
 #[test]
-fn what_the_file_has_no_place_for_is_refused_and_nothing_is_left_of_it() {
+fn a_session_that_the_file_cannot_store_is_refused_and_leaves_nothing() {
     let project = Project::new();
     let url = project.url();
     std::fs::write(project.file(), "{\"version\": 1, \"sessions\": []}").unwrap();
     let text = std::fs::read_to_string(project.file()).unwrap();
     for command in [&["run", "-d", "--", "touch", "ran"][..], &["run", "-d", "-w", "--", "touch", "ran"]] {
-        let ran = project.yard.sexton(&project.arguments(&url, command));
+        let ran = project.test_env.sexton(&project.arguments(&url, command));
         assert_ne!(ran.code, 0, "{command:?}");
         assert!(ran.stderr.contains("a tf store cannot keep session"), "{}", ran.stderr);
         assert!(ran.stderr.contains("hint: `sexton migrate --from"), "{}", ran.stderr);
         assert_eq!(std::fs::read_to_string(project.file()).unwrap(), text);
     }
     assert!(!project.root().join("ran").exists(), "the command ran");
-    let sessions = std::fs::read_dir(project.yard.state_dir().join("sessions"));
+    let sessions = std::fs::read_dir(project.test_env.state_dir().join("sessions"));
     assert_eq!(sessions.map_or(0, Iterator::count), 0, "a session's files were left");
 }
 
 #[test]
-fn backups_of_two_projects_do_not_push_each_other_out() {
+fn backups_of_two_projects_are_pruned_separately() {
     let (one, other) = (Project::new(), Project::new());
     let text = r#"{"version": 1, "sessions": []}"#;
     for project in [&one, &other] {
         std::fs::write(project.file(), text).unwrap();
     }
     let (first, second) = (one.url(), other.url());
-    let backup = one.yard.ok(&["--store", &first, "backup"]);
+    let backup = one.test_env.ok(&["--store", &first, "backup"]);
     for _ in 0..12 {
-        one.yard.ok(&["--store", &second, "backup"]);
+        one.test_env.ok(&["--store", &second, "backup"]);
     }
-    assert!(std::path::Path::new(&backup).exists(), "a backup of one project gave way to another's");
-    let listed = one.yard.json(&["--store", &first, "backup", "--list"]);
+    assert!(std::path::Path::new(&backup).exists(), "a backup of one project was deleted for another");
+    let listed = one.test_env.json(&["--store", &first, "backup", "--list"]);
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
-    let restored = one.yard.json(&["--store", &first, "restore", &backup]);
+    let restored = one.test_env.json(&["--store", &first, "restore", &backup]);
     assert_eq!(restored["restored"], 0, "{restored}");
 }
 
 #[test]
-fn the_store_is_named_among_the_backends() {
-    let yard = Yard::new();
-    assert!(yard.ok(&["backends"]).contains("a pi-ticketflow dispatch-sessions.json, in place"));
+fn the_store_is_listed_among_the_backends() {
+    let test_env = TestEnv::new();
+    assert!(test_env.ok(&["backends"]).contains("a pi-ticketflow dispatch-sessions.json, in place"));
 }

@@ -1,6 +1,6 @@
-//! The live view on a real terminal: keys in, screens out.
+//! `sexton top` on a real terminal: sends keys and checks the screen.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
@@ -9,50 +9,50 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use support::tmux::Terminal;
-use support::{Yard, eventually, is_running, processes_with, program, send_signal};
+use support::{TestEnv, eventually, is_running, processes_with, quoted_program, send_signal};
 
-fn yard() -> Yard {
-    Yard::new().with_settings("contain = \"tree\"\nstop.grace = \"2s\"\n")
+fn test_env() -> TestEnv {
+    TestEnv::new().with_settings("contain = \"tree\"\nstop.grace = \"2s\"\n")
 }
 
-fn terminal(yard: &Yard, width: u16, height: u16) -> Terminal {
-    Terminal::open(yard.path(), width, height, |command| yard.enclose(command))
+fn terminal(test_env: &TestEnv, width: u16, height: u16) -> Terminal {
+    Terminal::open(test_env.path(), width, height, |command| test_env.enclose(command))
 }
 
-/// Starts the view and waits until it is there.
+/// Starts the view and waits until it is shown.
 fn watch(terminal: &Terminal, arguments: &str) {
-    terminal.type_line(&format!("clear; {} top {arguments}", program()));
+    terminal.type_line(&format!("clear; {} top {arguments}", quoted_program()));
     terminal.wait_for("q quit");
 }
 
-/// Leaves the view, and waits until the shell asks for more.
+/// Quits the view, and waits for the shell prompt.
 fn leave(terminal: &Terminal) {
     terminal.press(&["q"]);
     terminal.wait_until("the shell is back", |screen| screen.trim_end().ends_with('$'));
 }
 
-/// A session that writes `first`, and a line for whatever is put into its file.
-fn start_agent(yard: &Yard, name: &str, first: &str) -> (String, PathBuf) {
-    let feed = yard.path().join(format!("feed-{name}"));
+/// Starts a session that prints `first` and then everything that is written to its FIFO.
+fn start_agent(test_env: &TestEnv, name: &str, first: &str) -> (String, PathBuf) {
+    let feed = test_env.path().join(format!("feed-{name}"));
     assert!(Command::new("mkfifo").arg(&feed).status().unwrap().success());
     let script = format!("echo {first}; while :; do cat {}; done", feed.display());
-    let id = yard.ok(&["run", "-d", "--name", name, "--ticket", "T-7", "--", "sh", "-c", &script]);
+    let id = test_env.ok(&["run", "-d", "--name", name, "--ticket", "T-7", "--", "sh", "-c", &script]);
     (id, feed)
 }
 
 #[test]
 fn sessions_are_filtered_followed_and_stopped() {
-    let yard = yard();
-    let (parser, feed) = start_agent(&yard, "parser", "compiling");
-    let (docs, _) = start_agent(&yard, "docs", "writing");
-    let terminal = terminal(&yard, 80, 24);
+    let test_env = test_env();
+    let (parser, feed) = start_agent(&test_env, "parser", "compiling");
+    let (docs, _) = start_agent(&test_env, "docs", "writing");
+    let terminal = terminal(&test_env, 80, 24);
     watch(&terminal, "");
     let screen = terminal.wait_until("both are shown with what they use", |screen| {
         screen.contains("compiling") && screen.contains("writing") && screen.contains('%')
     });
     assert!(screen.contains("2 running") && screen.contains("MEMORY"), "{screen}");
 
-    // What is written is shown as it comes.
+    // New output is shown at once.
     std::fs::write(&feed, "linking\n").unwrap();
     terminal.wait_for("linking");
 
@@ -61,7 +61,7 @@ fn sessions_are_filtered_followed_and_stopped() {
     let screen = terminal.wait_until("only one is shown", |screen| !screen.contains("writing"));
     assert!(screen.contains("linking") && screen.contains("1 shown"), "{screen}");
 
-    // Its output, as it comes.
+    // Its output is followed.
     terminal.press(&["Enter"]);
     let screen = terminal.wait_for("output of parser");
     assert!(screen.contains("compiling\nlinking"), "{screen}");
@@ -72,20 +72,20 @@ fn sessions_are_filtered_followed_and_stopped() {
     terminal.press(&["Escape"]);
     terminal.wait_for("q quit");
 
-    // It is asked before anything is stopped.
+    // A stop needs a confirmation.
     terminal.press(&["s"]);
     terminal.wait_for("Stop parser?");
     terminal.press(&["n"]);
     terminal.wait_for("q quit");
-    assert_eq!(yard.record(&parser)["status"], "running");
+    assert_eq!(test_env.record(&parser)["status"], "running");
     terminal.press(&["s"]);
     terminal.wait_for("Stop parser?");
     terminal.press(&["y"]);
     terminal.wait_for("parser is stopped");
-    assert_eq!(yard.record(&parser)["status"], "stopped");
-    assert_eq!(yard.record(&docs)["status"], "running", "nobody asked for that one");
+    assert_eq!(test_env.record(&parser)["status"], "stopped");
+    assert_eq!(test_env.record(&docs)["status"], "running", "the wrong session was stopped");
 
-    // Finished ones too.
+    // Finished sessions.
     terminal.press(&["Escape"]);
     terminal.wait_until("the filter is gone", |screen| screen.contains("writing"));
     terminal.press(&["a"]);
@@ -100,21 +100,21 @@ fn sessions_are_filtered_followed_and_stopped() {
 }
 
 #[test]
-fn a_session_that_starts_later_is_seen_even_where_there_was_no_store() {
-    let yard = yard();
-    let terminal = terminal(&yard, 80, 24);
+fn a_new_session_appears_even_if_the_store_did_not_exist() {
+    let test_env = test_env();
+    let terminal = terminal(&test_env, 80, 24);
     watch(&terminal, "");
     terminal.wait_for("no session is running");
-    assert!(!yard.state_dir().exists(), "looking makes nothing");
-    start_agent(&yard, "late", "here I am");
+    assert!(!test_env.state_dir().exists(), "the view created the state directory");
+    start_agent(&test_env, "late", "here I am");
     terminal.wait_for("here I am");
 }
 
 #[test]
-fn it_fits_whatever_size_the_terminal_gets() {
-    let yard = yard();
-    start_agent(&yard, "parser", "compiling");
-    let terminal = terminal(&yard, 80, 24);
+fn the_view_adapts_to_the_size_of_the_terminal() {
+    let test_env = test_env();
+    start_agent(&test_env, "parser", "compiling");
+    let terminal = terminal(&test_env, 80, 24);
     watch(&terminal, "");
     let narrow = terminal.wait_for("compiling");
     assert!(!narrow.contains("COMMAND"), "{narrow}");
@@ -127,25 +127,25 @@ fn it_fits_whatever_size_the_terminal_gets() {
     terminal.wait_until("it is narrow", |screen| !screen.contains("COMMAND") && screen.contains("parser"));
 }
 
-/// The pid of the view in this yard.
-fn view_pid(yard: &Yard) -> u64 {
-    let mark = format!("SEXTON_STATE_DIR={}", yard.state_dir().display());
+/// Returns the pid of the view in this test environment.
+fn view_pid(test_env: &TestEnv) -> u64 {
+    let mark = format!("SEXTON_STATE_DIR={}", test_env.state_dir().display());
     let is_view = |pid: &u64| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).nth(1) == Some(b"top")
     };
     let views: Vec<_> = processes_with(&mark).into_iter().filter(is_view).collect();
-    assert_eq!(views.len(), 1, "one view runs");
+    assert_eq!(views.len(), 1, "exactly one view must run");
     views[0]
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back() {
+fn a_signal_restores_the_terminal() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
-        let yard = yard();
-        let terminal = terminal(&yard, 80, 24);
+        let test_env = test_env();
+        let terminal = terminal(&test_env, 80, 24);
         watch(&terminal, "");
-        let view = view_pid(&yard);
+        let view = view_pid(&test_env);
         send_signal(view, signal);
         eventually("the view ends", || !is_running(view));
         terminal.type_line("echo code $?; stty -a | grep -ow -e -echo -e -icanon; echo looked");
@@ -157,9 +157,9 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
-fn it_can_be_suspended_and_brought_back() {
-    let yard = yard();
-    let terminal = terminal(&yard, 80, 24);
+fn the_view_can_be_suspended_and_resumed() {
+    let test_env = test_env();
+    let terminal = terminal(&test_env, 80, 24);
     watch(&terminal, "");
     for _ in 0..2 {
         terminal.press(&["C-z"]);
@@ -174,18 +174,18 @@ fn it_can_be_suspended_and_brought_back() {
 
 #[test]
 #[cfg(feature = "worktree-git")]
-fn the_work_that_was_rescued_is_shown() {
-    let yard = yard();
-    support::repository::Repository::in_work_dir(&yard);
+fn rescued_work_is_shown() {
+    let test_env = test_env();
+    support::repository::Repository::in_work_dir(&test_env);
     let script = "echo new > added; echo more >> tracked; exec sleep 600";
-    let id = yard.ok(&["run", "-d", "-w", "--name", "worker", "--", "sh", "-c", script]);
-    let tree = PathBuf::from(yard.record(&id)["worktree"]["path"].as_str().unwrap());
+    let id = test_env.ok(&["run", "-d", "-w", "--name", "worker", "--", "sh", "-c", script]);
+    let tree = PathBuf::from(test_env.record(&id)["worktree"]["path"].as_str().unwrap());
     eventually("the work is there", || {
         std::fs::read_to_string(tree.join("tracked")).is_ok_and(|text| text.contains("more"))
     });
-    yard.ok(&["stop", "--force", "worker"]);
-    yard.ok(&["worktree", "rm", "worker"]);
-    let terminal = terminal(&yard, 80, 24);
+    test_env.ok(&["stop", "--force", "worker"]);
+    test_env.ok(&["worktree", "rm", "worker"]);
+    let terminal = terminal(&test_env, 80, 24);
     watch(&terminal, "-a");
     terminal.wait_for("worker");
     terminal.press(&["r"]);
@@ -194,33 +194,41 @@ fn the_work_that_was_rescued_is_shown() {
     assert!(screen.contains(&format!("sexton rescue restore {id}")), "{screen}");
 }
 
+/// The kernel reports changes only to a process that has an inotify instance. Without one, the view reads again.
 #[test]
-fn nothing_on_the_disk_is_read_while_nothing_changes() {
-    let yard = yard();
-    start_agent(&yard, "idle", "waiting");
-    let terminal = terminal(&yard, 80, 24);
-    let trace = yard.path().join("trace");
+fn the_state_directory_is_not_read_while_nothing_changes() {
+    let test_env = test_env();
+    let is_notified = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::empty()).is_ok();
+    start_agent(&test_env, "idle", "waiting");
+    let terminal = terminal(&test_env, 80, 24);
+    let trace = test_env.path().join("trace");
     let calls = "--trace=open,openat,openat2,newfstatat,statx,stat,read,pread64,readlink,readlinkat";
-    terminal.type_line(&format!("clear; strace -f -y -s 0 {calls} -o {} {} top", trace.display(), program()));
+    terminal.type_line(&format!(
+        "clear; strace -f -y -s 0 {calls} -o {} {} top",
+        trace.display(),
+        quoted_program()
+    ));
     terminal.wait_for("q quit");
-    terminal.wait_until("it was measured", |screen| screen.contains('%'));
-    let told = || std::fs::read_to_string(&trace).unwrap();
-    // Every look at the processes reads the session's own.
-    let pid = yard.json(&["ps"])[0]["process"]["pid"].to_string();
-    let looks = |text: &str| text.matches(&format!("{pid}/stat")).count();
-    let begun = told().len();
-    eventually("it looked at the processes thrice more", || looks(&told()[begun..]) >= 3 * 2);
-    let text = told();
-    let touched: Vec<_> =
-        text[begun..].lines().filter(|line| line.contains(&yard.state_dir().display().to_string())).collect();
-    assert!(touched.is_empty(), "{touched:#?}");
+    terminal.wait_until("a measurement is shown", |screen| screen.contains('%'));
+    let traced = || std::fs::read_to_string(&trace).unwrap();
+    // Every measurement reads the stat file of the session's process.
+    let pid = test_env.json(&["ps"])[0]["process"]["pid"].to_string();
+    let reads = |text: &str| text.matches(&format!("{pid}/stat")).count();
+    let begun = traced().len();
+    eventually("three more measurements are done", || reads(&traced()[begun..]) >= 3 * 2);
+    let text = traced();
+    let accesses: Vec<_> = text[begun..]
+        .lines()
+        .filter(|line| line.contains(&test_env.state_dir().display().to_string()))
+        .collect();
+    assert_eq!(accesses.is_empty(), is_notified, "{accesses:#?}");
 }
 
 #[test]
-fn colour_is_only_where_it_is_wanted() {
-    let yard = yard();
-    start_agent(&yard, "parser", "compiling");
-    let terminal = terminal(&yard, 80, 24);
+fn no_color_disables_colours() {
+    let test_env = test_env();
+    start_agent(&test_env, "parser", "compiling");
+    let terminal = terminal(&test_env, 80, 24);
     watch(&terminal, "");
     terminal.wait_for("compiling");
     let cyan = ["\x1b[36m", "38;5;6m"];
@@ -232,18 +240,18 @@ fn colour_is_only_where_it_is_wanted() {
     terminal.wait_for("compiling");
     let screen = terminal.coloured();
     assert!(!cyan.iter().any(|code| screen.contains(code)), "{screen:?}");
-    assert!(screen.contains(";7m"), "the chosen row is still seen: {screen:?}");
+    assert!(screen.contains(";7m"), "the selected row is not highlighted: {screen:?}");
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_do_instead() {
-    let yard = yard();
-    let ran = yard.sexton(&["top"]);
+fn without_a_terminal_an_alternative_is_suggested() {
+    let test_env = test_env();
+    let ran = test_env.sexton(&["top"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
     assert!(
         ran.stderr.contains("terminal") && ran.stderr.contains("hint: `sexton ps --watch`"),
         "{}",
         ran.stderr
     );
-    assert!(!yard.state_dir().exists());
+    assert!(!test_env.state_dir().exists());
 }

@@ -1,4 +1,4 @@
-//! `sexton backends`: what is linked in, and whether it works here.
+//! `sexton backends`: lists the available backends, and whether they work on this machine.
 
 use clap::Args;
 use serde_json::json;
@@ -8,7 +8,7 @@ use sexton_core::worktree::WorktreeOptions;
 use crate::failure::{Exit, Failure};
 use crate::screen::{Cell, Column, Screen, Table, Tone};
 
-/// Show which backends are linked in, and whether they work here.
+/// List the available backends, and whether they work on this machine.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -19,7 +19,7 @@ struct Backend {
     kind: &'static str,
     name: &'static str,
     summary: &'static str,
-    /// Why it does not work here.
+    /// Why it does not work on this machine.
     trouble: Option<String>,
 }
 
@@ -40,8 +40,8 @@ pub fn run(screen: &Screen) -> Result<Exit, Failure> {
     let mut table = Table::new([
         Column::fixed("KIND"),
         Column::fixed("NAME"),
-        Column::fixed("HERE"),
-        Column::shrinking("WHAT IT IS"),
+        Column::fixed("STATUS"),
+        Column::shrinking("DESCRIPTION"),
     ]);
     for backend in &backends {
         let works = match backend.trouble {
@@ -72,7 +72,7 @@ fn backends(registry: &Registry) -> Vec<Backend> {
         kind: "worktree",
         name: plugin.name,
         summary: plugin.summary,
-        trouble: (plugin.open)(&WorktreeOptions { rescue_ignored: true })
+        trouble: (plugin.open)(&WorktreeOptions { rescue_ignored: true, host: None })
             .err()
             .map(|error| error.to_string()),
     });

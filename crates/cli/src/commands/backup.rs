@@ -1,4 +1,4 @@
-//! `sexton backup`: a checked copy of the store.
+//! `sexton backup`: creates a verified copy of the store.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -12,22 +12,22 @@ use crate::backups::find_backups;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::screen::{Column, Table};
-use sexton_embed::require_state_dir;
+use sexton_service::require_state_dir;
 
-/// Back the store up. A backup is read back before it counts.
+/// Back up the store. Each backup is read back and verified.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sexton backup                    make one
-  sexton backup --list             show which there are
-  sexton restore BACKUP            bring one back")]
+  sexton backup                    create a backup
+  sexton backup --list             list backups
+  sexton restore BACKUP            restore a backup")]
 pub struct BackupArgs {
-    /// Show the backups there are instead of making one
+    /// List backups instead of creating one
     #[arg(long)]
     list: bool,
 }
 
-/// Makes a backup, or lists them.
+/// Creates a backup, or lists the backups.
 pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     if args.list {
         return list(context);
@@ -43,8 +43,8 @@ pub async fn run(args: &BackupArgs, context: &mut Context<'_>) -> Result<Exit, F
         let document = json!({"backup": backup.path.display().to_string(), "records": backup.records, "removed": removed});
         context.screen.document(&document)?;
     } else {
-        context.screen.line(&backup.path.display().to_string())?;
-        context.screen.note(&format!("{} records, read back and checked", backup.records));
+        context.screen.path(&backup.path)?;
+        context.screen.note(&format!("{} records, read back and verified", backup.records));
     }
     Ok(Exit::DONE)
 }
@@ -70,7 +70,7 @@ fn list(context: &Context<'_>) -> Result<Exit, Failure> {
         table.row([age.into(), backup.bytes.to_string().into(), backup.path.display().to_string().into()]);
     }
     if table.is_empty() {
-        context.screen.note("there are no backups yet; `sexton backup` makes one");
+        context.screen.note("no backups yet; `sexton backup` creates one");
     } else {
         context.screen.table(&table)?;
     }

@@ -1,5 +1,5 @@
-//! `sexton completions`: completion scripts for shells, for those who want a file. The ones that know ids and
-//! names of sessions are in `completing.rs`.
+//! `sexton completions`: prints static completion scripts. Completion of session ids and names is in
+//! `completing.rs`.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -8,19 +8,19 @@ use crate::args::Cli;
 use crate::failure::{Exit, Failure};
 use crate::screen::Screen;
 
-/// Print shell completions.
+/// Print a shell completion script.
 ///
-/// What is printed knows commands and options. `source <(COMPLETE=bash sexton)` in ~/.bashrc completes ids and
-/// names of sessions as well; COMPLETE=zsh, fish, elvish and powershell do the same for those shells.
+/// The script completes commands and options. To complete session ids and names as well, add
+/// `source <(COMPLETE=bash sexton)` to ~/.bashrc; zsh, fish, elvish and powershell work in the same way.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  source <(COMPLETE=bash sexton)   ids and names too
+  source <(COMPLETE=bash sexton)   also complete session ids and names
   sexton completions bash > ~/.local/share/bash-completion/completions/sexton
   sexton completions zsh > ~/.zfunc/_sexton
   sexton completions fish > ~/.config/fish/completions/sexton.fish")]
 pub struct CompletionsArgs {
-    /// For which shell
+    /// Shell to generate the script for
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,4 +1,4 @@
-//! `sexton config`: every setting, its value, and where that came from.
+//! `sexton config`: shows every setting, its value and its source.
 
 use clap::Args;
 use serde_json::json;
@@ -8,11 +8,11 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::screen::{Cell, Column, Table, Tone};
 
-/// Show every setting and where it came from.
+/// Show every setting and its source.
 #[derive(Args)]
 #[command(long_about = "\
-Show every setting and where it came from. Settings are read from <config-dir>/sexton/config.toml, then \
-.sexton.toml at the root of the repository (what could do harm only after `sexton trust`), then the \
+Show every setting and its source. Settings are read from <config-dir>/sexton/config.toml, then \
+.sexton.toml at the root of the repository (most keys only after `sexton trust`), then the \
 environment, then flags.")]
 #[command(after_help = help())]
 pub struct ConfigArgs {}

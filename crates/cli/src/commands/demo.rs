@@ -1,7 +1,7 @@
-//! `sexton demo`: the whole story on a throw-away repository, in seconds.
+//! `sexton demo`: a crash and its recovery in a temporary repository.
 //!
-//! Everything in it is real: real processes, real worktrees, a real kill -9. It runs this very program,
-//! shows what is typed and what comes back, and leaves nothing behind.
+//! The demonstration uses real processes, real worktrees and a real `kill -9`. It runs this program, prints each
+//! command and its output, and removes everything at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,48 +16,47 @@ use crate::args::GlobalArgs;
 use crate::failure::{Exit, Failure};
 use crate::screen::{Screen, Tone};
 
-/// See the whole story on a throw-away repository.
+/// Run a demonstration in a temporary directory.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
-  sexton demo                      takes seconds, touches nothing of yours")]
+  sexton demo                      takes a few seconds and changes none of your files")]
 pub struct DemoArgs {}
 
-/// Tells the story.
+/// Runs the demonstration.
 pub async fn run(_: &GlobalArgs, screen: &mut Screen) -> Result<Exit, Failure> {
-    let mut stage = Stage::build(screen)?;
-    stage.say("An orchestrator lets three agents work, each in a git worktree of its own.")?;
-    let owner = stage.start_orchestrator()?.to_string();
+    let mut demo = Demo::build(screen)?;
+    demo.say("An orchestrator runs three agents, each in its own git worktree.")?;
+    let owner = demo.start_orchestrator()?.to_string();
     for agent in &AGENTS {
-        stage.start(agent, &owner)?;
+        demo.start(agent, &owner)?;
     }
-    stage.wait_for_work()?;
-    stage
-        .say("kill -9 the orchestrator. Its agents are orphans now, with uncommitted work in their hands.")?;
-    stage.kill_orchestrator()?;
-    stage.sexton(&["ps"])?;
-    stage.say("Put everything in order: end them whole, rescue the work, clean the yard.")?;
-    stage.sexton(&["recover"])?;
-    stage.sexton(&["ps"])?;
-    stage.say("Nothing was lost. Here is the parser's work again, staged and unstaged as it was.")?;
-    let restored = stage.path().join("parser-again").display().to_string();
-    stage.sexton(&["rescue", "restore", "parser", "--into", &restored])?;
-    stage.git_shown(Path::new(&restored), &["status", "--short"])?;
-    stage.git_shown(Path::new(&restored), &["--no-pager", "diff", "HEAD"])?;
-    stage.say("And a second recovery changes nothing.")?;
-    stage.sexton(&["recover"])?;
-    stage.say("All of this was real, and nothing of it is left behind.")?;
+    demo.wait_for_work()?;
+    demo.say("The orchestrator is killed with SIGKILL. Its agents are now orphans with uncommitted work.")?;
+    demo.kill_orchestrator()?;
+    demo.sexton(&["ps"])?;
+    demo.say("Recover: stop the orphans, save their work, remove their worktrees.")?;
+    demo.sexton(&["recover"])?;
+    demo.sexton(&["ps"])?;
+    demo.say("No work was lost. Restore the parser's work, with its staged and unstaged changes.")?;
+    let restored = demo.path().join("parser-again").display().to_string();
+    demo.sexton(&["rescue", "restore", "parser", "--into", &restored])?;
+    demo.git_shown(Path::new(&restored), &["status", "--short"])?;
+    demo.git_shown(Path::new(&restored), &["--no-pager", "diff", "HEAD"])?;
+    demo.say("A second recovery changes nothing.")?;
+    demo.sexton(&["recover"])?;
+    demo.say("The demonstration is complete. Its processes and files are removed.")?;
     Ok(Exit::DONE)
 }
 
-/// A stand-in for an agent: it works a little, and then waits, as agents mostly do.
+/// A simulated agent: it writes some files and then waits.
 struct Agent {
     name: &'static str,
     ticket: &'static str,
     script: &'static str,
-    /// The file that it works on, and what that says when it is done with it.
+    /// The file that it changes, and a text that the file contains afterwards.
     file: &'static str,
-    says: &'static str,
+    expected: &'static str,
 }
 
 const AGENTS: [Agent; 3] = [
@@ -66,74 +65,74 @@ const AGENTS: [Agent; 3] = [
         ticket: "T-101",
         script: "echo 'fn parse() {}' > parser.rs; git add parser.rs; echo '// faster' >> parser.rs; sleep 600",
         file: "parser.rs",
-        says: "faster",
+        expected: "faster",
     },
     Agent {
         name: "docs",
         ticket: "T-102",
         script: "echo '# Usage' > USAGE.md; (setsid sleep 600 &); sleep 600",
         file: "USAGE.md",
-        says: "Usage",
+        expected: "Usage",
     },
     Agent {
         name: "bench",
         ticket: "T-103",
         script: "echo 'fn main() {}' > main.rs; sleep 600",
         file: "main.rs",
-        says: "{}",
+        expected: "{}",
     },
 ];
 
-/// Short enough to watch.
+/// A short grace period keeps the demonstration short.
 const SETTINGS: &str = "[stop]\ngrace = \"1s\"\n";
 
-/// Longer than an agent needs for its first words.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than an agent needs to write its files.
+const WORK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the story is told: a repository, a state directory, and processes that vanish with them.
-struct Stage<'a> {
+/// The environment of the demonstration: a repository, a state directory and processes, all removed on drop.
+struct Demo<'a> {
     screen: &'a Screen,
     program: PathBuf,
     directory: TempDir,
     orchestrator: Option<Child>,
 }
 
-impl Drop for Stage<'_> {
+impl Drop for Demo<'_> {
     fn drop(&mut self) {
-        // Ended already, unless the story was cut short.
+        // Sessions are still running only if the demonstration failed.
         let _ =
             self.command(&["stop", "--all", "--force"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
         let _ = self.kill_orchestrator();
     }
 }
 
-impl<'a> Stage<'a> {
-    fn build(screen: &'a Screen) -> Result<Stage<'a>, Failure> {
-        let program = std::env::current_exe().map_err(|error| trouble("find this program", &error))?;
+impl<'a> Demo<'a> {
+    fn build(screen: &'a Screen) -> Result<Demo<'a>, Failure> {
+        let program = std::env::current_exe().map_err(|error| demo_failure("find this program", &error))?;
         let directory = tempfile::Builder::new()
             .prefix("sexton-demo-")
             .tempdir()
-            .map_err(|error| trouble("make a temporary directory", &error))?;
-        let stage = Stage { screen, program, directory, orchestrator: None };
-        let config = stage.path().join("config/sexton");
+            .map_err(|error| demo_failure("create a temporary directory", &error))?;
+        let demo = Demo { screen, program, directory, orchestrator: None };
+        let config = demo.path().join("config/sexton");
         fs::create_dir_all(&config)
             .and_then(|()| fs::write(config.join("config.toml"), SETTINGS))
-            .and_then(|()| fs::create_dir(stage.repo()))
-            .and_then(|()| fs::write(stage.repo().join("main.rs"), "fn main() {\n    todo!()\n}\n"))
-            .map_err(|error| trouble("set its stage", &error))?;
+            .and_then(|()| fs::create_dir(demo.repo()))
+            .and_then(|()| fs::write(demo.repo().join("main.rs"), "fn main() {\n    todo!()\n}\n"))
+            .map_err(|error| demo_failure("write its files", &error))?;
         for arguments in [
             &["init", "--quiet", "--initial-branch=main"][..],
             &["add", "--all"],
             &["commit", "--quiet", "--message", "begin"],
         ] {
-            let done = stage.git(&stage.repo(), arguments).status();
-            if !done.map_err(|error| trouble("run `git`", &error))?.success() {
+            let done = demo.git(&demo.repo(), arguments).status();
+            if !done.map_err(|error| demo_failure("run `git`", &error))?.success() {
                 return Err(Failure::new(format!(
-                    "the demo cannot make a repository: git {arguments:?} failed"
+                    "the demo cannot create a repository: git {arguments:?} failed"
                 )));
             }
         }
-        Ok(stage)
+        Ok(demo)
     }
 
     fn path(&self) -> &Path {
@@ -154,7 +153,7 @@ impl<'a> Stage<'a> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .map_err(|error| trouble("start `sleep`", &error))?;
+            .map_err(|error| demo_failure("start `sleep`", &error))?;
         let pid = orchestrator.id();
         self.orchestrator = Some(orchestrator);
         Ok(pid)
@@ -163,7 +162,7 @@ impl<'a> Stage<'a> {
     fn kill_orchestrator(&mut self) -> Result<(), Failure> {
         let Some(mut orchestrator) = self.orchestrator.take() else { return Ok(()) };
         let killed = orchestrator.kill().and_then(|()| orchestrator.wait());
-        killed.map(drop).map_err(|error| trouble("end the orchestrator", &error))
+        killed.map(drop).map_err(|error| demo_failure("kill the orchestrator", &error))
     }
 
     fn start(&self, agent: &Agent, owner: &str) -> Result<(), Failure> {
@@ -173,41 +172,42 @@ impl<'a> Stage<'a> {
         self.sexton_shown(&[&options[..], &["--", "sh", "-c", script]].concat(), &typed)
     }
 
-    /// Waits until every agent has something in its hands that would be lost.
+    /// Waits until every agent has uncommitted work.
     fn wait_for_work(&self) -> Result<(), Failure> {
         let begun = Instant::now();
-        let yards = self.path().join("state/worktrees");
+        let worktree_roots = self.path().join("state/worktrees");
         let written = |agent: &Agent| {
-            let worktrees = subdirectories(&yards).flat_map(|yard| subdirectories(&yard).collect::<Vec<_>>());
+            let worktrees = subdirectories(&worktree_roots)
+                .flat_map(|worktree_root| subdirectories(&worktree_root).collect::<Vec<_>>());
             let mut changed = worktrees.filter(|worktree| {
-                fs::read_to_string(worktree.join(agent.file)).is_ok_and(|text| text.contains(agent.says))
+                fs::read_to_string(worktree.join(agent.file)).is_ok_and(|text| text.contains(agent.expected))
             });
             changed.next().is_some()
         };
         while !AGENTS.iter().all(written) {
-            if begun.elapsed() > PATIENCE {
-                return Err(Failure::new("the demo's agents do not get to work"));
+            if begun.elapsed() > WORK_TIMEOUT {
+                return Err(Failure::new("the demo's agents did not write their files in time"));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(())
     }
 
-    /// Types a command, and shows what comes back.
+    /// Runs a command, and prints it and its output.
     fn sexton(&self, arguments: &[&str]) -> Result<(), Failure> {
         self.sexton_shown(arguments, &arguments.join(" "))
     }
 
     fn sexton_shown(&self, arguments: &[&str], typed: &str) -> Result<(), Failure> {
         self.prompt(&format!("sexton {typed}"))?;
-        self.command(arguments).status().map_err(|error| trouble("run sexton", &error))?;
+        self.command(arguments).status().map_err(|error| demo_failure("run sexton", &error))?;
         Ok(())
     }
 
     fn git_shown(&self, directory: &Path, arguments: &[&str]) -> Result<(), Failure> {
         let shown: Vec<_> = arguments.iter().filter(|argument| **argument != "--no-pager").copied().collect();
         self.prompt(&format!("git {}", shown.join(" ")))?;
-        self.git(directory, arguments).status().map_err(|error| trouble("run `git`", &error))?;
+        self.git(directory, arguments).status().map_err(|error| demo_failure("run `git`", &error))?;
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl<'a> Stage<'a> {
         self.screen.line(&format!("{prompt} {typed}"))
     }
 
-    /// git in a repository of this stage, with nothing of its user's.
+    /// Returns a git command that ignores the user's git configuration.
     fn git(&self, directory: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         command.args(arguments).current_dir(directory);
@@ -248,6 +248,6 @@ fn subdirectories(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-fn trouble(what: &str, error: &std::io::Error) -> Failure {
+fn demo_failure(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(format!("the demo cannot {what}: {error}"))
 }

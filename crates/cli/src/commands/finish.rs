@@ -1,4 +1,4 @@
-//! `sexton finish`: record the end of a registered session.
+//! `sexton finish`: records the exit of a registered session.
 
 use clap::{ArgGroup, Args};
 use sexton_core::Session;
@@ -9,9 +9,8 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::probing::{Observed, observe};
 use crate::signal::parse_signal;
-use sexton_embed::this_host;
 
-/// Record the end of a registered session.
+/// Record the exit of a registered session.
 #[derive(Args)]
 #[command(group = ArgGroup::new("end").required(true))]
 #[command(after_help = "\
@@ -19,28 +18,29 @@ Examples:
   sexton finish k3v9 --code 0
   sexton finish nightly --signal TERM")]
 pub struct FinishArgs {
-    /// Its id, the beginning of its id, or its name
+    /// Session id, prefix of an id, or name
     #[arg(value_name = "ID")]
     session: String,
-    /// The code it exited with
+    /// Exit code of the process
     #[arg(long, value_name = "N", group = "end", value_parser = clap::value_parser!(i32).range(0..=255))]
     code: Option<i32>,
-    /// The signal that ended it
+    /// Signal that terminated the process
     #[arg(long, value_name = "SIGNAL", group = "end", value_parser = parse_signal)]
     signal: Option<i32>,
 }
 
-/// Records the end, once it is clear that the process has ended.
+/// Records the exit. Fails while the process is running.
 pub async fn run(args: &FinishArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let store = context.open_for_writing()?;
     let session = find_session(store.as_ref(), &args.session).await?;
     require_registered(&session)?;
     if session.status.is_active() {
         let probe = context.open_probe()?;
-        if let Some(Observed::Alive) = observe(probe.as_ref(), &this_host(), &session).await {
+        let seen = observe(probe.as_ref(), &context.here(probe.as_ref()).await?, &session).await;
+        if seen.as_ref().is_some_and(Observed::is_running) {
             let pid = session.process.as_ref().map_or(0, |process| process.pid);
             return Err(Failure::new(format!(
-                "session {} has not ended: process {pid} still runs",
+                "session {} has not ended: process {pid} is still running",
                 session.id
             )));
         }
@@ -58,7 +58,7 @@ pub async fn run(args: &FinishArgs, context: &mut Context<'_>) -> Result<Exit, F
     .await?
     .unwrap_or(session);
     if finished.exit.as_ref() != Some(&exit) {
-        return Err(Failure::new(format!("session {} has ended already ({})", finished.id, finished.status)));
+        return Err(Failure::new(format!("session {} has already ended ({})", finished.id, finished.status)));
     }
     if context.screen.json {
         context.screen.document(&finished)?;
@@ -71,7 +71,7 @@ pub async fn run(args: &FinishArgs, context: &mut Context<'_>) -> Result<Exit, F
 fn require_registered(session: &Session) -> Result<(), Failure> {
     match &session.supervisor {
         Some(_) => Err(Failure::new(format!(
-            "session {} was not registered: its supervisor records its end",
+            "session {} was not registered: its supervisor records its exit",
             session.id
         ))),
         None => Ok(()),

@@ -1,9 +1,9 @@
-//! `sexton logs`: a session's output, from the beginning, from the end, from a cursor, or as it comes.
+//! `sexton logs`: prints a session's output from the beginning, the end or a cursor, or follows it.
 
 use clap::Args;
 use sexton_core::session::find_session;
 use sexton_core::{Query, Session, Store};
-use sexton_embed::{Output, overlay_exits, watch_session};
+use sexton_service::{Output, watch_session};
 use sexton_supervise::{LogFollower, Woken};
 
 use crate::context::Context;
@@ -14,24 +14,24 @@ use crate::screen::Screen;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sexton logs                      of the newest session
-  sexton logs nightly -f           as it comes, until the session ends
-  sexton logs nightly --tail 20    the last twenty lines
-  sexton logs nightly --json --cursor 4096   what is new since, for a program")]
+  sexton logs                      print the output of the newest session
+  sexton logs nightly -f           follow the output until the session ends
+  sexton logs nightly --tail 20    print the last 20 lines
+  sexton logs nightly --json --cursor 4096   print the output after a cursor as JSON")]
 pub struct LogsArgs {
-    /// Its id, the beginning of its id, or its name; the newest session without one
+    /// Session id, prefix of an id, or name [default: the newest session]
     #[arg(value_name = "ID")]
     session: Option<String>,
-    /// Go on until the session has ended
+    /// Follow the output until the session ends
     #[arg(short, long)]
     follow: bool,
-    /// Only the last lines
+    /// Number of lines to print from the end of the log
     #[arg(long, value_name = "N", conflicts_with = "cursor")]
     tail: Option<usize>,
-    /// From this byte on; pass back the cursor of the answer before
+    /// Start at this byte offset; use the cursor of the previous JSON document
     #[arg(long, value_name = "BYTES")]
     cursor: Option<u64>,
-    /// Standard error, of a session that was started with --split-output
+    /// Print standard error, for sessions started with --split-output
     #[arg(long)]
     stderr: bool,
 }
@@ -47,7 +47,7 @@ pub async fn run(args: &LogsArgs, context: &mut Context<'_>) -> Result<Exit, Fai
     if args.follow {
         follow(&mut log, session, store.as_ref(), context).await?;
     } else {
-        let ended = is_ended(session, context)?;
+        let ended = is_ended(session, context).await?;
         print(&mut log, context.screen, ended, false)?;
     }
     Ok(Exit::DONE)
@@ -66,13 +66,13 @@ async fn require_session(named: Option<&str>, store: &dyn Store) -> Result<Sessi
     }
 }
 
-fn is_ended(mut session: Session, context: &Context<'_>) -> Result<bool, Failure> {
-    overlay_exits(&context.pending_exits(), [&mut session])?;
+async fn is_ended(mut session: Session, context: &Context<'_>) -> Result<bool, Failure> {
+    context.overlay_exits([&mut session]).await?;
     Ok(!session.status.is_active())
 }
 
-/// Prints what is there, part by part. As JSON, one document answers one question and the next cursor
-/// asks the next; `all` prints as many as it takes.
+/// Prints the available output in parts. With JSON, prints one document, whose cursor is for the next call; with
+/// `all`, prints as many documents as needed.
 fn print(log: &mut Output, screen: &Screen, ended: bool, all: bool) -> Result<(), Failure> {
     for parts in 0.. {
         if screen.json {
@@ -90,7 +90,7 @@ fn print(log: &mut Output, screen: &Screen, ended: bool, all: bool) -> Result<()
         let chunk = log.read()?;
         let done = chunk.bytes.is_empty();
         if chunk.truncated && !(done && begun_at == 0) {
-            screen.warn("a part is no longer there: the log was bounded or truncated");
+            screen.warn("part of the output is missing: the log was truncated or exceeded its size limit");
         }
         if done {
             return Ok(());
@@ -100,7 +100,7 @@ fn print(log: &mut Output, screen: &Screen, ended: bool, all: bool) -> Result<()
     Ok(())
 }
 
-/// Prints what comes until the session has ended.
+/// Prints new output until the session has ended.
 async fn follow(
     log: &mut Output,
     session: Session,
@@ -108,8 +108,9 @@ async fn follow(
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("cannot follow the log: {error}"));
-    let follower = LogFollower::new(vec![log.path().to_owned()]).map_err(failed)?;
+    let follower = LogFollower::new(vec![log.path().to_owned()]);
     let probe = context.open_probe()?;
+    context.require_here(&session, probe.as_ref()).await?;
     let mut session = session;
     loop {
         follower.arm().map_err(failed)?;

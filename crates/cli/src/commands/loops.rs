@@ -1,4 +1,4 @@
-//! `sexton loop`: the loop state that a session carries.
+//! `sexton loop`: shows or sets a session's loop state.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -9,16 +9,16 @@ use sexton_core::{Session, Store, Time};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::screen::Tone;
+use crate::screen::{Tone, visible};
 
-/// See and set the loop state that a session carries.
+/// Show or set a session's loop state.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   sexton loop show k3v9
   sexton loop set k3v9 active=true phase=executing iteration=0 max_iterations=50
-  sexton loop set iteration=4 note='half way'     inside a session: its own loop
-  sexton loop set k3v9 note=null                  takes a key away")]
+  sexton loop set iteration=4 note='half way'     inside a session: set its own loop state
+  sexton loop set k3v9 note=null                  remove a key")]
 pub struct LoopArgs {
     #[command(subcommand)]
     action: Action,
@@ -26,35 +26,35 @@ pub struct LoopArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show a session's loop
+    /// Show a session's loop state
     #[command(after_help = "\
 Examples:
   sexton loop show nightly
-  sexton loop show --json          inside a session: its own loop")]
+  sexton loop show --json          inside a session: show its own loop state")]
     Show {
-        /// Its id, the beginning of its id, or its name [default: the session this command runs in]
+        /// Session id, prefix of an id, or name [default: the session that this command runs in]
         #[arg(value_name = "ID")]
         session: Option<String>,
     },
-    /// Set keys of a session's loop; `null` takes one away
+    /// Set keys of a session's loop state; `null` removes a key
     #[command(after_help = "\
 Examples:
   sexton loop set nightly active=true phase=executing iteration=0 max_iterations=50
-  sexton loop set iteration=4      inside a session: its own loop
+  sexton loop set iteration=4      inside a session: set its own loop state
   sexton loop set nightly note=null")]
     Set {
-        /// A session, unless it is the one this command runs in, and the keys and values
+        /// Session [default: the session that this command runs in], and the keys and values to set
         #[arg(value_name = "[ID] KEY=VALUE", required = true)]
         words: Vec<String>,
     },
 }
 
-/// The longest key.
+/// The maximum length of a key.
 const MAX_KEY: usize = 64;
-/// The longest value: a loop's state is read at every turn.
+/// The maximum length of a value. It is limited because a loop's state is read at every turn.
 const MAX_VALUE: usize = 64 << 10;
 
-/// Does what was asked.
+/// Runs the subcommand.
 pub async fn run(args: &LoopArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     match &args.action {
         Action::Show { session } => show(session.as_deref(), context).await,
@@ -75,7 +75,7 @@ async fn set(words: &[String], context: &mut Context<'_>) -> Result<Exit, Failur
         all => (None, all),
     };
     if pairs.is_empty() {
-        return Err(Failure::usage("nothing to set").hint("write KEY=VALUE, such as `iteration=4`"));
+        return Err(Failure::usage("nothing to set").hint("add KEY=VALUE, such as `iteration=4`"));
     }
     let edits = pairs.iter().map(|pair| Edit::parse(pair)).collect::<Result<Vec<_>, _>>()?;
     let store = context.open_for_writing()?;
@@ -94,13 +94,13 @@ async fn set(words: &[String], context: &mut Context<'_>) -> Result<Exit, Failur
     .await?
     .ok_or_else(|| Failure {
         exit: Exit::NO_SUCH_SESSION,
-        ..Failure::new(format!("there is no session {id} any more"))
+        ..Failure::new(format!("session {id} no longer exists"))
     })?;
     let state = changed.loop_state.clone().unwrap_or_default();
     if state.active && state.is_over() {
         let phase = state.phase.unwrap_or_default();
         context.screen.warn(&format!(
-            "the loop is active, but its phase `{}` means that it does not go on",
+            "the loop is active, but its phase `{}` means that it has ended",
             phase.trim().escape_debug()
         ));
     }
@@ -110,7 +110,7 @@ async fn set(words: &[String], context: &mut Context<'_>) -> Result<Exit, Failur
     Ok(Exit::DONE)
 }
 
-/// The times that follow a change, unless they were set themselves.
+/// Updates the times that depend on a change, unless the edits set them.
 fn stamp(state: &mut LoopState, edits: &[Edit], now: Time) {
     let sets = |wanted: fn(&Edit) -> bool| edits.iter().any(wanted);
     if !sets(|edit| matches!(edit, Edit::UpdatedAt(_))) {
@@ -122,14 +122,14 @@ fn stamp(state: &mut LoopState, edits: &[Edit], now: Time) {
     }
 }
 
-/// The session that was named, else the one that this command runs in.
+/// Returns the given session, or the one that this command runs in.
 async fn require_session(store: &dyn Store, named: Option<&str>) -> Result<Session, Failure> {
     if let Some(named) = named {
         return Ok(find_session(store, named).await?);
     }
     let current = find_current(store, |name| std::env::var(name).ok()).await?.ok_or_else(|| {
-        Failure::usage("which session? this command does not run in one")
-            .hint("name it: `sexton ps` shows the sessions there are")
+        Failure::usage("no session given, and this command does not run in a session")
+            .hint("`sexton ps` lists the sessions")
     })?;
     Ok(find_session(store, current.as_str()).await?)
 }
@@ -139,21 +139,20 @@ fn print(session: &Session, context: &Context<'_>) -> Result<(), Failure> {
         return context.screen.document(&session.loop_state);
     }
     let Some(state) = &session.loop_state else {
-        context.screen.note(&format!("session {} carries no loop", session.id));
+        context.screen.note(&format!("session {} has no loop state", session.id));
         return Ok(());
     };
     let document = serde_json::to_value(state)
         .map_err(|error| Failure::new(format!("cannot write the loop as JSON: {error}")))?;
     for (key, value) in document.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
-        let value = value.as_str().map_or_else(|| value.to_string(), |text| text.escape_debug().to_string());
-        let key =
-            context.screen.style().paint(Tone::Faint, &format!("{:>16}", key.escape_debug().to_string()));
-        context.screen.line(&format!("{key}  {value}"))?;
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let key = context.screen.style().paint(Tone::Faint, &format!("{:>16}", visible(key)));
+        context.screen.line(&format!("{key}  {}", visible(&value)))?;
     }
     Ok(())
 }
 
-/// One key and what becomes of it.
+/// A change of one key.
 #[derive(Clone, Debug, PartialEq)]
 enum Edit {
     Active(bool),
@@ -171,13 +170,13 @@ impl Edit {
     fn parse(pair: &str) -> Result<Edit, Failure> {
         let (key, value) = pair
             .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("`{}` sets nothing: write KEY=VALUE", shorten(pair))))?;
+            .ok_or_else(|| Failure::usage(format!("`{}` is not KEY=VALUE", shorten(pair))))?;
         require_key(key)?;
         if value.len() > MAX_VALUE {
             return Err(Failure::usage(format!("the value of `{key}` is longer than {MAX_VALUE} bytes")));
         }
         let refuse = |expected: &str| {
-            Failure::usage(format!("`{key}` cannot be `{}`: write {expected}", shorten(value)))
+            Failure::usage(format!("`{key}` cannot be `{}`: expected {expected}", shorten(value)))
         };
         let number =
             || optional(value, |text| text.parse().ok()).ok_or_else(|| refuse("a whole number or `null`"));
@@ -222,7 +221,7 @@ impl Edit {
     }
 }
 
-/// Nothing where the value is empty or `null`, else what `read` makes of it; `None` where it cannot.
+/// Parses an optional value: `Some(None)` if it is empty or `null`, `None` if `read` fails.
 fn optional<T>(value: &str, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     match value {
         "" | "null" => Some(None),
@@ -236,7 +235,9 @@ fn require_key(key: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let shown = shorten(key);
-    Err(Failure::usage(format!("`{shown}` cannot be a key: 1 to {MAX_KEY} letters, digits, `_` or `-`")))
+    Err(Failure::usage(format!(
+        "`{shown}` is not a valid key: expected 1 to {MAX_KEY} letters, digits, `_` or `-`"
+    )))
 }
 
 fn shorten(text: &str) -> String {
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_keys_have_a_type_and_others_are_json_or_text() {
+    fn known_keys_are_typed_and_others_are_json_or_text() {
         let parse = |pair| Edit::parse(pair).unwrap();
         assert_eq!(parse("active=true"), Edit::Active(true));
         assert_eq!(parse("iteration=4"), Edit::Iteration(Some(4)));
@@ -267,16 +268,16 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn invalid_edits_are_rejected_with_the_reason() {
         for (pair, expected) in [
-            ("active=yes", "`active` cannot be `yes`: write `true` or `false`"),
-            ("active=", "`active` cannot be ``: write `true` or `false`"),
-            ("iteration=-1", "`iteration` cannot be `-1`: write a whole number or `null`"),
-            ("iteration=1.5", "`iteration` cannot be `1.5`: write a whole number or `null`"),
-            ("phase=a\nb", "`phase` cannot be `a\\nb`: write text without control characters"),
-            ("=x", "`` cannot be a key: 1 to 64 letters, digits, `_` or `-`"),
-            ("a/b=x", "`a/b` cannot be a key: 1 to 64 letters, digits, `_` or `-`"),
-            ("plain", "`plain` sets nothing: write KEY=VALUE"),
+            ("active=yes", "`active` cannot be `yes`: expected `true` or `false`"),
+            ("active=", "`active` cannot be ``: expected `true` or `false`"),
+            ("iteration=-1", "`iteration` cannot be `-1`: expected a whole number or `null`"),
+            ("iteration=1.5", "`iteration` cannot be `1.5`: expected a whole number or `null`"),
+            ("phase=a\nb", "`phase` cannot be `a\\nb`: expected text without control characters"),
+            ("=x", "`` is not a valid key: expected 1 to 64 letters, digits, `_` or `-`"),
+            ("a/b=x", "`a/b` is not a valid key: expected 1 to 64 letters, digits, `_` or `-`"),
+            ("plain", "`plain` is not KEY=VALUE"),
         ] {
             assert_eq!(Edit::parse(pair).unwrap_err().message, expected, "{pair}");
         }

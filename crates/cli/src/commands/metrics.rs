@@ -1,4 +1,4 @@
-//! `sexton metrics`: numbers for Prometheus, in its text format.
+//! `sexton metrics`: prints metrics in the Prometheus text format.
 
 use std::fmt::Write;
 
@@ -9,14 +9,14 @@ use sexton_core::Status;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 
-/// Print numbers in the text format of Prometheus.
+/// Print metrics in the Prometheus text format.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
   sexton metrics > /var/lib/node_exporter/sexton.prom")]
 pub struct MetricsArgs {}
 
-/// A counter of the store, and what it is called outside.
+/// A group of counters of the store, and its metric name.
 struct Family {
     prefix: &'static str,
     metric: &'static str,
@@ -24,7 +24,7 @@ struct Family {
     help: &'static str,
 }
 
-/// Every counter there is. Those of a family begin with its prefix; the rest is the label's value.
+/// All counters. The counters of a family start with its prefix; the rest of the name is the label's value.
 const FAMILIES: [Family; 6] = [
     Family {
         prefix: "recoveries",
@@ -42,29 +42,29 @@ const FAMILIES: [Family; 6] = [
         prefix: "orphans.",
         metric: "sexton_orphans_total",
         label: Some("cause"),
-        help: "Orphans, by what they were found by.",
+        help: "Orphans, by cause.",
     },
     Family {
         prefix: "worktrees.",
         metric: "sexton_worktrees_total",
         label: Some("outcome"),
-        help: "Worktrees of orphans, by what became of them.",
+        help: "Worktrees of orphans, by outcome.",
     },
     Family {
         prefix: "pruned.age_days.",
         metric: "sexton_pruned_age_days_total",
         label: Some("days"),
-        help: "Records removed by retention, by their age.",
+        help: "Records deleted by retention, by age.",
     },
     Family {
         prefix: "pruned.",
         metric: "sexton_pruned_total",
         label: Some("reason"),
-        help: "Records removed by retention, by why.",
+        help: "Records deleted by retention, by reason.",
     },
 ];
 
-/// Prints them.
+/// Prints the metrics.
 pub async fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
     let store = context.open_for_reading()?;
     let tally = store.tally().await?;

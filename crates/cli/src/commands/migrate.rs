@@ -1,4 +1,4 @@
-//! `sexton migrate`: copy every record from one store to another.
+//! `sexton migrate`: copies all records from one store to another.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use sexton_core::{Batch, Query, Session, SessionId, Store, StoreError};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::screen::Bar;
-use sexton_embed::require_state_dir;
+use sexton_service::require_state_dir;
 
-/// Copy every record from one store to another. Running it twice adds nothing.
+/// Copy all records from one store to another. A second run adds nothing.
 ///
-/// Where the other store has no place for something, the rest of the record is copied, and what was left
-/// behind is reported field by field.
+/// If the target store does not support a field, the rest of the record is copied, and each field that was not
+/// copied is reported.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   sexton migrate --from sqlite:$HOME/.local/state/sexton/sessions.db --to json:$PWD/sessions.jsonl
   sexton migrate --from tf:.tf/ralph/dispatch-sessions.json --to sqlite:$PWD/sessions.db")]
 pub struct MigrateArgs {
-    /// The store to read
+    /// Source store
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The store to add to
+    /// Target store
     #[arg(long, value_name = "URL")]
     to: String,
 }
 
-/// How many records one commit carries.
+/// The number of records per commit.
 const BATCH: usize = 500;
 
-/// How many sessions a report names as examples.
+/// The maximum number of example sessions per field in the report.
 const EXAMPLES: usize = 3;
 
-/// What became of the records.
+/// The result of a migration.
 #[derive(Default)]
 struct Outcome {
     added: usize,
@@ -47,12 +47,12 @@ struct Outcome {
     lost: BTreeMap<String, Lost>,
 }
 
-/// A field that was left behind.
+/// A field that was not copied.
 #[derive(Default, Serialize)]
 struct Lost {
-    /// In how many records.
+    /// The number of records that lost it.
     records: usize,
-    /// Some of them.
+    /// Some of these records.
     examples: Vec<SessionId>,
 }
 
@@ -68,13 +68,13 @@ impl Outcome {
     }
 }
 
-/// Copies what the target does not have. A record that both have and that differs is left as the target
-/// has it, and named.
+/// Copies the records that the target does not have. A record that differs in the target is not changed, and is
+/// reported.
 pub async fn run(args: &MigrateArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let source = context.open_url(&args.from, Access::Read)?;
     let origin = source.describe();
     if !origin.path.exists() {
-        return Err(Failure::new(format!("there is no store at {}", origin.path.display())));
+        return Err(Failure::new(format!("no store at {}", origin.path.display())));
     }
     let serious: Vec<_> = source.damage().into_iter().filter(|damage| !damage.harmless).collect();
     if !serious.is_empty() {
@@ -100,7 +100,7 @@ async fn copy(sessions: Vec<Session>, target: &dyn Store, bar: &Bar) -> Result<O
     let present = target.list(&Query::all()).await?.sessions.into_iter();
     let present: BTreeMap<_, _> = present.map(|session| (session.id.clone(), session)).collect();
     bar.start("copying records", sessions.len());
-    // The oldest first: a run that is cut off has carried a history without holes.
+    // Oldest first, so that an interrupted run leaves a history without gaps.
     for session in sessions.into_iter().rev() {
         bar.step();
         let fitted = match target.fit(&session) {
@@ -126,8 +126,8 @@ async fn copy(sessions: Vec<Session>, target: &dyn Store, bar: &Bar) -> Result<O
     Ok(outcome)
 }
 
-/// Commits a batch; where a rule of the records refuses it, one by one, so that only those are left out
-/// that the rule is about.
+/// Commits a batch. If a constraint rejects it, commits the records one by one, so that only the conflicting
+/// records are omitted.
 async fn add(records: Vec<Fitted>, target: &dyn Store, outcome: &mut Outcome) -> Result<(), Failure> {
     let mut batch = Batch::new();
     batch.changes = records.iter().map(|fitted| Change::Insert(Box::new(fitted.session.clone()))).collect();
@@ -162,22 +162,19 @@ fn same_but_revision(a: &Session, b: &Session) -> bool {
 fn report(outcome: &Outcome, active: usize, context: &Context<'_>) -> Result<Exit, Failure> {
     let screen = &context.screen;
     for id in &outcome.differing {
-        screen.warn(&format!("session {id} differs in the target and was left as it is there"));
+        screen.warn(&format!("session {id} differs in the target store and was not changed"));
     }
     for refused in &outcome.refused {
-        screen.warn(&format!("not carried over: session {refused}"));
+        screen.warn(&format!("not copied: session {refused}"));
     }
     for (field, lost) in &outcome.lost {
         let examples: Vec<_> = lost.examples.iter().map(SessionId::as_str).collect();
         let more = if lost.records > examples.len() { ", …" } else { "" };
         let examples = examples.join(", ");
-        screen
-            .warn(&format!("`{field}` was not carried over of {} records ({examples}{more})", lost.records));
+        screen.warn(&format!("`{field}` was not copied for {} records ({examples}{more})", lost.records));
     }
     if active > 0 {
-        screen.warn(&format!(
-            "{active} active sessions: whoever supervises them still writes to the old store"
-        ));
+        screen.warn(&format!("{active} active sessions: their supervisors still write to the old store"));
     }
     if screen.json {
         screen.document(&json!({
@@ -185,7 +182,7 @@ fn report(outcome: &Outcome, active: usize, context: &Context<'_>) -> Result<Exi
             "differing": outcome.differing, "refused": outcome.refused, "lost": outcome.lost,
         }))?;
     } else {
-        screen.note(&format!("{} records added, {} were there already", outcome.added, outcome.unchanged));
+        screen.note(&format!("{} records added, {} already present", outcome.added, outcome.unchanged));
     }
     let whole = outcome.differing.is_empty() && outcome.refused.is_empty();
     Ok(if whole { Exit::DONE } else { Exit::PARTLY_DONE })

@@ -1,4 +1,4 @@
-//! One file per command: its arguments and what it does, beside each other.
+//! One file per command, with its arguments and its implementation.
 
 pub mod backends;
 pub mod backup;
@@ -35,7 +35,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::screen::Screen;
 
-/// Runs the command that was asked for. Those that need no configuration run even where it is broken.
+/// Runs the command. Commands that need no configuration run even if it is invalid.
 pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
     let global = cli.global;
     match cli.command {

@@ -1,4 +1,4 @@
-//! `sexton ps`: which sessions there are, and what their processes do now.
+//! `sexton ps`: lists sessions and the observed state of their processes.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sexton_core::duration::format_age;
 use sexton_core::store::Listing;
-use sexton_core::{Query, Session, Status, Store};
+use sexton_core::{ProcessProbe, Query, Session, Status, Store};
 use sexton_durable::MarkFile;
 use sexton_supervise::{LogFollower, PendingExits};
 
@@ -16,19 +16,18 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::probing::{Observed, observe};
 use crate::screen::{Cell, Column, Table, Tone};
-use sexton_embed::overlay_exits;
-use sexton_embed::this_host;
+use sexton_service::overlay_exits;
 
 /// List sessions.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sexton ps                        what runs now
-  sexton ps -a --limit 20          the twenty newest, finished ones too
-  sexton ps --status failed        what failed
-  sexton ps --json | jq '.[].id'   ids for a script")]
+  sexton ps                        list running sessions
+  sexton ps -a --limit 20          list the 20 newest sessions, including finished ones
+  sexton ps --status failed        list failed sessions
+  sexton ps --json | jq '.[].id'   print ids for a script")]
 pub struct PsArgs {
-    /// Finished sessions too
+    /// Include finished sessions
     #[arg(short, long)]
     all: bool,
     /// Only sessions with this status (repeatable; implies -a)
@@ -40,24 +39,26 @@ pub struct PsArgs {
     /// Only sessions with a worktree of this repository
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
-    /// At most so many, the newest
+    /// Maximum number of sessions, newest first
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Go on, and list again whenever something changes
+    /// Keep running, and list again after every change
     #[arg(short, long)]
     watch: bool,
 }
 
-/// A record, and what was seen of its process.
+/// A record and the observed state of its process.
 #[derive(Serialize)]
-struct Listed {
+pub struct Listed {
+    /// The record.
     #[serde(flatten)]
-    session: Session,
+    pub session: Session,
+    /// The observed state; `None` for an ended session.
     #[serde(skip_serializing_if = "Option::is_none")]
-    observed: Option<Observed>,
+    pub observed: Option<Observed>,
 }
 
-/// Lists the sessions that fit.
+/// Lists the matching sessions.
 pub async fn run(args: &PsArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let query = query(args)?;
     let store = context.open_for_reading()?;
@@ -68,7 +69,7 @@ pub async fn run(args: &PsArgs, context: &mut Context<'_>) -> Result<Exit, Failu
     if context.screen.json {
         context.screen.document(&listed)?;
     } else if listed.is_empty() {
-        say_that_there_are_none(args, context);
+        note_empty_list(args, context);
     } else {
         context.screen.table(&table(&listed, context))?;
     }
@@ -80,34 +81,40 @@ async fn load_listed(
     store: &dyn Store,
     context: &mut Context<'_>,
 ) -> Result<Vec<Listed>, Failure> {
-    let listing = load_sessions(query, store, &context.pending_exits()).await?;
+    let exits = context.pending_exits();
+    let waiting =
+        exits.list().map_err(|error| Failure::new(format!("cannot list the exit files: {error}")))?;
+    let probe = if waiting.is_empty() { None } else { Some(context.open_probe()?) };
+    let listing = load_sessions(query, store, &exits, probe.as_deref()).await?;
     context.screen.report_damage(&store.describe().path, &listing.damage);
     probe_all(listing.sessions, context).await
 }
 
-/// The sessions that fit, as they are now: ends that wait in exit files are shown in their records.
+/// Loads the matching sessions. Exits that are pending in exit files are merged into their records if the probe
+/// finds that their commands are not alive.
 pub async fn load_sessions(
     query: &Query,
     store: &dyn Store,
     exits: &PendingExits,
+    probe: Option<&dyn ProcessProbe>,
 ) -> Result<Listing, Failure> {
     let waiting =
         exits.list().map_err(|error| Failure::new(format!("cannot list the exit files: {error}")))?;
-    if waiting.is_empty() {
+    let Some(probe) = probe.filter(|_| !waiting.is_empty()) else {
         return Ok(store.list(query).await?);
-    }
-    // An end that waits in an exit file makes a record another one than its status in the store says.
+    };
+    // A pending exit changes a record's status, so the query is applied after merging.
     let mut listing = store.list(&Query { statuses: None, limit: None, ..query.clone() }).await?;
-    overlay_exits(exits, &mut listing.sessions)?;
+    overlay_exits(exits, probe, &mut listing.sessions).await?;
     listing.sessions = query.select(listing.sessions);
     Ok(listing)
 }
 
-/// How often ages and processes are looked at again on a terminal.
+/// How often ages and processes are refreshed on a terminal.
 const REDRAW: Duration = Duration::from_secs(1);
 
-/// Lists again whenever a record changes; on a terminal also every second, because ages grow and
-/// processes end without a word.
+/// Lists again after every change of a record. On a terminal also every second, because ages grow and a process
+/// can end without a change of its record.
 async fn watch(
     args: &PsArgs,
     query: &Query,
@@ -116,7 +123,7 @@ async fn watch(
 ) -> Result<Exit, Failure> {
     let failed = |error| Failure::new(format!("cannot watch the store: {error}"));
     let mark = MarkFile::beside(&store.describe().path).path().to_owned();
-    let changes = LogFollower::new(vec![mark]).map_err(failed)?;
+    let changes = LogFollower::exactly(vec![mark]);
     loop {
         changes.arm().map_err(failed)?;
         context.now = Timestamp::now().into();
@@ -126,12 +133,12 @@ async fn watch(
         } else {
             context.screen.clear()?;
             if listed.is_empty() {
-                say_that_there_are_none(args, context);
+                note_empty_list(args, context);
             } else {
                 context.screen.table(&table(&listed, context))?;
             }
         }
-        // A store that does not exist yet cannot be watched: it is looked for until it does.
+        // A store that does not exist yet cannot be watched, so it is polled.
         let redraws = !context.screen.json || !store.describe().path.exists();
         let until = Some(Instant::now() + REDRAW).filter(|_| redraws);
         changes.wait(None, None, until).map_err(failed)?;
@@ -155,12 +162,13 @@ fn query(args: &PsArgs) -> Result<Query, Failure> {
     Ok(query)
 }
 
-/// Asks the probe about those that are recorded as active. Where none is, no probe is needed.
+/// Observes the sessions that are recorded as active. Opens no probe if there are none.
 async fn probe_all(sessions: Vec<Session>, context: &Context<'_>) -> Result<Vec<Listed>, Failure> {
     if !sessions.iter().any(|session| session.status.is_active()) {
         return Ok(sessions.into_iter().map(|session| Listed { session, observed: None }).collect());
     }
-    let (probe, here) = (context.open_probe()?, this_host());
+    let probe = context.open_probe()?;
+    let here = context.here(probe.as_ref()).await?;
     let mut listed = Vec::with_capacity(sessions.len());
     for session in sessions {
         let observed = observe(probe.as_ref(), &here, &session).await;
@@ -169,12 +177,14 @@ async fn probe_all(sessions: Vec<Session>, context: &Context<'_>) -> Result<Vec<
     Ok(listed)
 }
 
-fn say_that_there_are_none(args: &PsArgs, context: &Context<'_>) {
+fn note_empty_list(args: &PsArgs, context: &Context<'_>) {
     let filtered = !args.status.is_empty() || args.ticket.is_some() || args.repo.is_some();
     match (filtered, args.all) {
-        (true, _) => context.screen.note("no session fits"),
+        (true, _) => context.screen.note("no matching sessions"),
         (false, true) => context.screen.note("there are no sessions"),
-        (false, false) => context.screen.note("no session is running (`sexton ps -a` shows finished ones)"),
+        (false, false) => {
+            context.screen.note("no session is running (`sexton ps -a` lists finished sessions)");
+        }
     }
 }
 
@@ -205,11 +215,11 @@ fn table(listed: &[Listed], context: &Context<'_>) -> Table {
     table
 }
 
-/// What is shown as running was seen to run; anything else says what was seen instead.
+/// Returns the status with its colour. A running session that was not observed alive has the observed state added.
 pub fn status_words(status: Status, observed: Option<&Observed>) -> (Tone, String) {
     let tone = match (status, observed) {
         (Status::Running, Some(Observed::Alive) | None) | (Status::Starting, _) => Tone::Active,
-        (Status::Running, Some(seen)) => return (Tone::Warning, format!("running ({})", seen.as_str())),
+        (Status::Running, Some(other)) => return (Tone::Warning, format!("running ({})", other.as_str())),
         (Status::Completed, _) => Tone::Good,
         (Status::Stopped | Status::Transferred, _) => Tone::Faint,
         (Status::Failed | Status::TimedOut | Status::CleanupFailed, _) => Tone::Error,
@@ -218,7 +228,7 @@ pub fn status_words(status: Status, observed: Option<&Observed>) -> (Tone, Strin
     (tone, status.as_str().to_owned())
 }
 
-/// The command as one would type it, quoted only where that is needed.
+/// Returns the command line, with shell quoting where needed.
 pub fn command_line(session: &Session) -> String {
     let words = session.command.iter().map(|word| quoted(&word.display().to_string()));
     words.collect::<Vec<_>>().join(" ")
@@ -237,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_only_where_a_shell_would_need_it() {
+    fn words_are_quoted_only_when_a_shell_needs_it() {
         assert_eq!(quoted("--model=opus"), "--model=opus");
         assert_eq!(quoted("work on it"), "'work on it'");
         assert_eq!(quoted("it's"), r"'it'\''s'");

@@ -1,4 +1,4 @@
-//! `sexton register`: track a process that something else started.
+//! `sexton register`: tracks a process that another program started.
 
 use std::path::{Path, PathBuf};
 
@@ -12,32 +12,31 @@ use sexton_core::{Batch, ProbeError, ProcessProbe, Query, Session, SessionId, St
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::labels::LabelArgs;
-use sexton_embed::this_host;
-use sexton_embed::{Labels, require_owner};
+use sexton_service::{Labels, require_owner};
 
-/// Track a process that something else started; prints the session's id.
+/// Track a process that another program started, and print the session id.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   sexton register --pid 4711 --name nightly --ticket T-12
   id=$(sexton register --pid $! --worktree ../wt); …; sexton finish $id --code $?")]
 pub struct RegisterArgs {
-    /// The process
+    /// Process to track
     #[arg(long, value_name = "PID")]
     pid: u32,
-    /// The git worktree it works in; recorded, never removed
+    /// Git worktree of the process; recorded, never removed
     #[arg(long, value_name = "PATH")]
     worktree: Option<PathBuf>,
-    /// The process whose death makes it an orphan
+    /// Owner process; the session becomes an orphan when the owner exits
     #[arg(long, value_name = "PID")]
     owner_pid: Option<u32>,
     #[command(flatten)]
     labels: LabelArgs,
 }
 
-/// Records the process, once it is clear which one it is and that it may be tracked.
+/// Records the process after verifying its identity and that it may be tracked.
 pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
-    let mut session = Session::new(SessionId::random(), this_host(), context.now);
+    let mut session = Session::new(SessionId::random(), context.require_host()?, context.now);
     Labels::from(args.labels).apply(&mut session, context.now)?;
     let probe = context.open_probe()?;
     let details = require_trackable(probe.as_ref(), args.pid).await?;
@@ -66,40 +65,40 @@ pub async fn run(args: RegisterArgs, context: &mut Context<'_>) -> Result<Exit, 
     Ok(Exit::DONE)
 }
 
-/// Refuses a process that a session has already, as its command or its supervisor: two records of one
-/// process would end each other.
+/// Fails if an active session already has this process as its command or supervisor: two records of one process
+/// would stop each other.
 async fn require_untracked(session: &Session, store: &dyn Store) -> Result<(), Failure> {
     let Some(process) = &session.process else { return Ok(()) };
     for other in store.list(&Query::active()).await?.sessions {
         let known = other.process.iter().chain(&other.supervisor);
         if known.into_iter().any(|known| known.compare(process) == Match::Same) {
             let (pid, id) = (process.pid, &other.id);
-            return Err(Failure::new(format!("cannot register process {pid}: session {id} has it already")));
+            return Err(Failure::new(format!(
+                "cannot register process {pid}: it already belongs to session {id}"
+            )));
         }
     }
     Ok(())
 }
 
-/// Refuses what must never be ended through us: a part of the kernel, another user's process, and
-/// whatever this command itself descends from.
+/// Fails for processes that Sexton must never stop: kernel threads, processes of other users, and ancestors of
+/// this command.
 async fn require_trackable(probe: &dyn ProcessProbe, pid: u32) -> Result<ProcessDetails, Failure> {
     let details = probe.describe(pid).await.map_err(|error| match error {
-        ProbeError::Gone { .. } => {
-            Failure::new(format!("cannot register process {pid}: there is no such process"))
-        }
+        ProbeError::Gone { .. } => Failure::new(format!("cannot register process {pid}: no such process")),
         other => other.into(),
     })?;
     let refuse = |why: &str| Err(Failure::new(format!("cannot register process {pid}: {why}")));
     if details.kernel_thread {
-        return refuse("it is a part of the kernel");
+        return refuse("it is a kernel thread");
     }
     if lineage(probe, std::process::id()).await?.iter().any(|ancestor| ancestor.pid == pid) {
-        return refuse("this command descends from it");
+        return refuse("it is an ancestor of this command");
     }
     match details.uid {
         Some(uid) if uid == geteuid().as_raw() => Ok(details),
         Some(uid) => refuse(&format!("it belongs to another user (uid {uid})")),
-        None => refuse("its user cannot be seen"),
+        None => refuse("its user cannot be determined"),
     }
 }
 

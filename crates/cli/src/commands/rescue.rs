@@ -1,4 +1,4 @@
-//! `sexton rescue`: the work that was saved from removed worktrees.
+//! `sexton rescue`: manages work that was saved from removed worktrees.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use sexton_core::{Query, SessionId, Store, WorktreeCleaner, WorktreeError};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure, chain};
-use crate::screen::{Column, Table};
-use sexton_embed::{Tools, default_yard};
+use crate::screen::{Column, Table, visible};
+use sexton_service::{Tools, default_worktree_root};
 
-/// Find and bring back the work that was saved from removed worktrees.
+/// List, show and restore work that was saved from removed worktrees.
 ///
-/// A rescue is a commit under refs/sexton/rescue/ in its repository, shaped like a stash. It never expires
-/// by itself.
+/// A rescue is a commit under refs/sexton/rescue/ in its repository, structured like a stash. Rescues do not
+/// expire.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   sexton rescue list
   sexton rescue show k3v9
-  sexton rescue restore k3v9               into a worktree, staged and unstaged as it was
+  sexton rescue restore k3v9               restore staged and unstaged changes into a worktree
   sexton rescue restore k3v9 --into ../look
-  git diff HEAD refs/sexton/rescue/k3v9…   plain git reads it too")]
+  git diff HEAD refs/sexton/rescue/k3v9…   inspect a rescue with git")]
 pub struct RescueArgs {
-    /// Look in this repository as well
+    /// Also search this repository
     #[arg(long, value_name = "DIR", global = true)]
     repo: Option<PathBuf>,
     #[command(subcommand)]
@@ -36,48 +36,48 @@ pub struct RescueArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the rescues there are
+    /// List rescues
     #[command(after_help = "\
 Examples:
   sexton rescue list
   sexton rescue list --repo ~/project --json")]
     List,
-    /// Show one, path by path
+    /// Show the changed paths of a rescue
     #[command(after_help = "\
 Examples:
   sexton rescue show nightly
   sexton rescue show k3v9 --json")]
     Show {
-        /// The session: its id, the beginning of it, or its name
+        /// Session id, prefix of an id, or name
         #[arg(value_name = "ID")]
         session: String,
     },
-    /// Put one back: staged, unstaged and untracked as they were
+    /// Restore a rescue with its staged, unstaged and untracked changes
     #[command(after_help = "\
 Examples:
-  sexton rescue restore nightly                where it was
-  sexton rescue restore k3v9 --into ../look    somewhere else")]
+  sexton rescue restore nightly                into the original path
+  sexton rescue restore k3v9 --into ../look    into another directory")]
     Restore {
-        /// The session: its id, the beginning of it, or its name
+        /// Session id, prefix of an id, or name
         #[arg(value_name = "ID")]
         session: String,
-        /// Into this directory, which must be empty or not exist [default: where it was]
+        /// Directory to restore into, which must be empty or not exist [default: the original path]
         #[arg(long, value_name = "DIR")]
         into: Option<PathBuf>,
     },
-    /// Let rescues go, for ever
+    /// Delete rescues permanently
     #[command(after_help = "\
 Examples:
   sexton rescue drop nightly
   sexton rescue drop k3v9 m2x7")]
     Drop {
-        /// Sessions: ids, beginnings of ids, or names
+        /// Session ids, prefixes of ids, or names
         #[arg(value_name = "ID", required = true)]
         sessions: Vec<String>,
     },
 }
 
-/// Does what was asked.
+/// Runs the subcommand.
 pub async fn run(args: &RescueArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let tools = context.tools_for_reading()?;
     let cleaner = tools.require_cleaner()?;
@@ -93,7 +93,7 @@ pub async fn run(args: &RescueArgs, context: &mut Context<'_>) -> Result<Exit, F
             let into = match into {
                 Some(into) => std::path::absolute(into)
                     .map_err(|error| Failure::usage(format!("{}: {error}", into.display())))?,
-                None => place_of(held, &tools, context).await?,
+                None => worktree_path(held, &tools, context).await?,
             };
             restore(held, &into, cleaner, context).await
         }
@@ -101,7 +101,7 @@ pub async fn run(args: &RescueArgs, context: &mut Context<'_>) -> Result<Exit, F
     }
 }
 
-/// A rescue, and the repository that holds it.
+/// A rescue and its repository.
 struct Held {
     repo: PathBuf,
     entry: RescueEntry,
@@ -110,14 +110,14 @@ struct Held {
 
 struct Rescues {
     held: Vec<Held>,
-    /// What could not be read, and why: it is somebody's work too.
+    /// Descriptions of rescues that could not be read; they may contain work as well.
     unreadable: Vec<String>,
 }
 
 impl Rescues {
-    /// Every rescue in a repository that a record names, in the one around here, and in `asked`.
+    /// Finds the rescues in all repositories that records name, in the current repository and in `extra`.
     async fn find(
-        asked: Option<&Path>,
+        extra: Option<&Path>,
         store: &dyn Store,
         cleaner: &dyn WorktreeCleaner,
     ) -> Result<Rescues, Failure> {
@@ -129,8 +129,8 @@ impl Rescues {
                 names.extend(session.name.map(|name| (session.id, name)));
             }
         }
-        if let Some(asked) = asked {
-            repos.insert(cleaner.find_repository(asked).await?);
+        if let Some(extra) = extra {
+            repos.insert(cleaner.find_repository(extra).await?);
         }
         if let Ok(here) = std::env::current_dir()
             && let Ok(repo) = cleaner.find_repository(&here).await
@@ -142,7 +142,7 @@ impl Rescues {
         for repo in repos {
             let list = match cleaner.rescues(&repo).await {
                 Ok(list) => list,
-                // A repository that is gone has taken its rescues with it.
+                // The rescues were deleted with the repository.
                 Err(WorktreeError::NoRepository { .. }) if !repo.exists() => continue,
                 Err(error) => {
                     unreadable.push(chain(&error));
@@ -161,7 +161,7 @@ impl Rescues {
         Ok(Rescues { held, unreadable })
     }
 
-    /// The rescue that `text` means: a session's id, the beginning of it, or its name.
+    /// Returns the rescue of the session `text`: an id, a prefix of an id, or a name.
     fn require(&self, text: &str) -> Result<&Held, Failure> {
         let exact = |held: &&Held| held.entry.session.as_str() == text;
         let named = |held: &&Held| held.name.as_deref() == Some(text);
@@ -173,14 +173,13 @@ impl Rescues {
         match found.as_slice() {
             [one] => Ok(one),
             [] => {
-                let failure =
-                    Failure::new(format!("there is no rescue of a session `{}`", text.escape_debug()));
+                let failure = Failure::new(format!("no rescue of a session `{}`", text.escape_debug()));
                 Err(Failure { exit: Exit::NO_SUCH_SESSION, ..failure }
-                    .hint("`sexton rescue list` shows which there are"))
+                    .hint("`sexton rescue list` lists all rescues"))
             }
             many => {
                 let ids: Vec<_> = many.iter().map(|held| held.entry.session.as_str()).collect();
-                Err(Failure::usage(format!("`{text}` could be any of {}", ids.join(", "))))
+                Err(Failure::usage(format!("`{text}` is ambiguous: it matches {}", ids.join(", "))))
             }
         }
     }
@@ -209,7 +208,7 @@ fn list(rescues: &Rescues, context: &Context<'_>) -> Result<Exit, Failure> {
         ]);
     }
     if table.is_empty() {
-        context.screen.note("there are no rescues");
+        context.screen.note("no rescues found");
     } else {
         context.screen.table(&table)?;
     }
@@ -234,11 +233,11 @@ async fn show(held: &Held, cleaner: &dyn WorktreeCleaner, context: &Context<'_>)
     let entry = &details.entry;
     screen.line(&format!("session  {}", entry.session))?;
     screen.line(&format!("saved    {} ago", format_age(entry.created_at.age_at(context.now))))?;
-    screen.line(&format!("repo     {}", held.repo.display()))?;
-    screen.line(&format!("ref      {}", entry.rescue.reference))?;
+    screen.line(&visible(&format!("repo     {}", held.repo.display())))?;
+    screen.line(&visible(&format!("ref      {}", entry.rescue.reference)))?;
     if let Some(head) = &details.head {
         let branch = details.branch.as_deref().unwrap_or("detached");
-        screen.line(&format!("on       {branch} ({})", head.get(..12).unwrap_or(head)))?;
+        screen.line(&visible(&format!("on       {branch} ({})", head.get(..12).unwrap_or(head))))?;
     }
     for path in &details.paths {
         let mark = match path.change {
@@ -246,12 +245,12 @@ async fn show(held: &Held, cleaner: &dyn WorktreeCleaner, context: &Context<'_>)
             PathChange::Modified => 'M',
             PathChange::Deleted => 'D',
         };
-        screen.line(&format!("{mark} {}", path.path.display().to_string().escape_debug()))?;
+        screen.line(&format!("{mark} {}", visible(&path.path.display().to_string())))?;
     }
     for left in &details.left_out {
         screen.warn(&format!("not saved: {}: {}", left.path.display(), left.why));
     }
-    screen.hint(&format!("`sexton rescue restore {}` gives it back", entry.session));
+    screen.hint(&format!("run `sexton rescue restore {}` to restore it", entry.session));
     Ok(Exit::DONE)
 }
 
@@ -273,15 +272,16 @@ fn whole_document(held: &Held, details: &RescueDetails) -> serde_json::Value {
     document
 }
 
-/// Where the session's worktree was, or would be made today.
-async fn place_of(held: &Held, tools: &Tools, context: &Context<'_>) -> Result<PathBuf, Failure> {
+/// Returns the path of the session's worktree, or the default path if no record has one.
+async fn worktree_path(held: &Held, tools: &Tools, context: &Context<'_>) -> Result<PathBuf, Failure> {
     let record = tools.store.load(&held.entry.session).await?;
     if let Some(worktree) = record.and_then(|record| record.worktree) {
         return Ok(worktree.path.as_path().to_owned());
     }
-    let yard = context.config.worktree_root.value.0.clone();
-    let yard = yard.unwrap_or_else(|| default_yard(&tools.premises.yards_dir(), &held.repo));
-    Ok(yard.join(held.entry.session.as_str()))
+    let worktree_root = context.config.worktree_root.value.0.clone();
+    let worktree_root = worktree_root
+        .unwrap_or_else(|| default_worktree_root(&tools.state_files.worktree_roots_dir(), &held.repo));
+    Ok(worktree_root.join(held.entry.session.as_str()))
 }
 
 async fn restore(
@@ -299,16 +299,16 @@ async fn restore(
         context.screen.document(&document)?;
         return Ok(Exit::DONE);
     }
-    context.screen.line(&restored.path.display().to_string())?;
+    context.screen.path(&restored.path)?;
     let branch = match &restored.branch {
         Some(branch) => format!("on branch {branch}"),
         None => "on a detached HEAD".to_owned(),
     };
     let files = match restored.files {
-        1 => "1 file as it was".to_owned(),
-        many => format!("{many} files as they were"),
+        1 => "restored 1 file".to_owned(),
+        many => format!("restored {many} files"),
     };
-    context.screen.note(&format!("{files}, {branch}; the rescue stays until you drop it"));
+    context.screen.note(&format!("{files} {branch}; the rescue is kept until you drop it"));
     Ok(Exit::DONE)
 }
 
@@ -324,7 +324,7 @@ async fn drop_all(
         let (session, commit) = (&held.entry.session, &held.entry.rescue.commit);
         if cleaner.drop_rescue(&held.repo, session, commit).await? {
             dropped.push(session);
-            context.screen.note(&format!("the rescue of session {session} is dropped (it was {commit})"));
+            context.screen.note(&format!("dropped the rescue of session {session} (was {commit})"));
         }
     }
     if context.screen.json {

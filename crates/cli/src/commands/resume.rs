@@ -1,4 +1,4 @@
-//! `sexton resume`: take over the loop of this agent's earlier session.
+//! `sexton resume`: continues the loop of this agent's earlier session.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -8,48 +8,48 @@ use serde_json::{Value, json};
 use sexton_core::duration::parse_duration;
 use sexton_core::probe::COOKIE;
 use sexton_core::resume::{
-    AgentIdentity, Claim, Dialect, Ground, LOCK_WAIT, Payload, Reason, Resumption, Sight, find_current,
-    resume,
+    AgentIdentity, Claim, Dialect, LOCK_WAIT, Payload, Reason, ResumeContext, Resumption, Sight,
+    find_current, resume,
 };
 use sexton_core::session::find_session;
 use sexton_core::store::Access;
 use sexton_core::{SessionId, Store, StoreError};
-use sexton_embed::{now, require_safe, require_state_dir, this_host};
+use sexton_service::{now, require_safe, require_state_dir};
 
 use crate::args::GlobalArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, chain};
 use crate::hook::Hook;
-use crate::screen::Screen;
+use crate::screen::{Screen, visible};
 
-/// Take over the loop of this agent's earlier session.
+/// Continue the loop of this agent's earlier session.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   sexton resume --agent-session 0199a213-81c0-7800-8aa1-bbab2a035a53
   sexton resume --thread t-4 --session k3v9 --json
-  sexton resume --hook claude                 in a hook of Claude Code; it reads the hook's JSON
-  sexton resume --hook codex                  as `notify` of Codex; docs/hooks.md shows the settings")]
+  sexton resume --hook claude                 as a hook of Claude Code; reads the hook's JSON
+  sexton resume --hook codex                  as `notify` of Codex; see docs/hooks.md")]
 pub struct ResumeArgs {
-    /// The agent's own id of its conversation
+    /// The agent's conversation id
     #[arg(long, value_name = "ID", value_parser = parse_agent_id, conflicts_with = "hook")]
     agent_session: Option<String>,
-    /// The agent's own id of its thread; counts where no conversation was recorded
+    /// The agent's thread id; used if no conversation id was recorded
     #[arg(long, value_name = "ID", value_parser = parse_agent_id, conflicts_with = "hook")]
     thread: Option<String>,
-    /// The session that goes on [default: the one this command runs in]
+    /// Session that continues the loop [default: the session that this command runs in]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// How long a loop that nobody touched can still be taken over [default: resume.stale]
+    /// Maximum time since the last update of a loop that can be continued [default: resume.stale]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     stale: Option<Duration>,
-    /// Exit with an error where the loop was refused, or where a hook had trouble
+    /// Exit with an error if the loop cannot be continued or the hook fails
     #[arg(long)]
     strict: bool,
-    /// Read the JSON that this agent hands to its hooks, and never fail its turn
+    /// Read the JSON that this agent passes to its hooks, and always exit with 0 unless `--strict` is set
     #[arg(long, value_enum, value_name = "AGENT")]
     hook: Option<Hook>,
-    /// The hook's JSON, where the agent adds it as an argument; else it is read from standard input
+    /// The hook's JSON, if the agent passes it as an argument [default: read standard input]
     #[arg(value_name = "PAYLOAD", requires = "hook")]
     payload: Option<OsString>,
 }
@@ -59,11 +59,11 @@ fn parse_agent_id(text: &str) -> Result<String, String> {
     if text.is_empty() || text.parse::<SessionId>().is_ok() {
         return Ok(text.to_owned());
     }
-    Err("an agent's id is 1 to 64 letters, digits, `_` or `-`".to_owned())
+    Err("an agent id is 1 to 64 letters, digits, `_` or `-`".to_owned())
 }
 
-/// Whether these arguments are those of a hook that must not fail its agent's turn, however wrong they are.
-/// To Claude Code the exit code of a usage error means that the turn may not end.
+/// Returns whether these arguments, valid or not, are those of a hook that must not fail the agent's turn.
+/// Claude Code interprets the exit code of a usage error as a request not to end the turn.
 pub fn is_lenient(arguments: impl Iterator<Item = OsString>) -> bool {
     let words: Vec<_> = arguments.skip(1).collect();
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
@@ -71,7 +71,7 @@ pub fn is_lenient(arguments: impl Iterator<Item = OsString>) -> bool {
     has("resume") && hook && !has("--strict")
 }
 
-/// Takes the loop over. A hook's own trouble is told and forgiven, unless it is to be strict.
+/// Continues the loop. An error in a hook is printed, but does not change the exit code unless `--strict` is set.
 pub async fn run(args: ResumeArgs, global: &GlobalArgs, screen: &mut Screen) -> Result<Exit, Failure> {
     let lenient = args.hook.is_some() && !args.strict;
     match attempt(args, global, screen).await {
@@ -90,16 +90,16 @@ async fn attempt(args: ResumeArgs, global: &GlobalArgs, screen: &mut Screen) -> 
         None => Payload { session: args.agent_session.clone(), thread: args.thread.clone(), turn: false },
     };
     let agent = AgentIdentity::new(payload.session.as_deref(), payload.thread.as_deref());
-    for (said, kept) in [(&payload.session, agent.session_id()), (&payload.thread, agent.thread_id())] {
-        if let Some(said) = said.as_deref().filter(|said| kept.is_none() && !said.is_empty()) {
-            let shown: String = said.chars().take(80).flat_map(char::escape_debug).collect();
-            screen.warn(&format!("`{shown}` is ignored: it cannot be an agent's id"));
+    for (given, accepted) in [(&payload.session, agent.session_id()), (&payload.thread, agent.thread_id())] {
+        if let Some(given) = given.as_deref().filter(|given| accepted.is_none() && !given.is_empty()) {
+            let shown: String = given.chars().take(80).flat_map(char::escape_debug).collect();
+            screen.warn(&format!("`{shown}` is ignored: it is not a valid agent id"));
         }
     }
     let context = Context::load(global, screen)?;
     let (store, current) = match open(&args, &context).await? {
-        Place::In(store, current) => (store, current),
-        Place::Nowhere(dialect) => {
+        Opened::Store(store, current) => (store, current),
+        Opened::NoSession(dialect) => {
             let resumption = Resumption::unseen(Reason::CurrentSessionMissing);
             return report(&args, &resumption, dialect, context.screen);
         }
@@ -114,57 +114,60 @@ async fn attempt(args: ResumeArgs, global: &GlobalArgs, screen: &mut Screen) -> 
     };
     let sight = || {
         let probe = context.open_probe().map_err(|error| chain(&error))?;
-        Ok(Sight { probe, host: this_host() })
+        let here = pollster::block_on(context.here(probe.as_ref())).map_err(|error| chain(&error))?;
+        Ok(Sight { probe, here })
     };
-    let ground = Ground { store: store.as_ref(), sight: &sight, clock: &now, lock_wait: LOCK_WAIT };
-    let resumption = resume(&ground, current.as_ref(), &claim).await?;
+    let resume_context =
+        ResumeContext { store: store.as_ref(), sight: &sight, clock: &now, lock_wait: LOCK_WAIT };
+    let resumption = resume(&resume_context, current.as_ref(), &claim).await?;
     report(&args, &resumption, dialect, context.screen)
 }
 
-/// The store and the current session in it.
-enum Place {
-    /// Nothing names a session here.
-    Nowhere(&'static Dialect),
-    /// The store, open for writing, and the session that is named.
-    In(Box<dyn Store>, Option<SessionId>),
+/// The opened store and the current session in it.
+enum Opened {
+    /// There is no current session.
+    NoSession(&'static Dialect),
+    /// The store, opened for writing, and the current session.
+    Store(Box<dyn Store>, Option<SessionId>),
 }
 
-/// Opens the store, and finds the current session in it. Where nothing names one, nothing is made either, and
-/// where nothing could, a hook does not even open it: it fires in agents that Sexton knows nothing of, at every turn.
-async fn open(args: &ResumeArgs, context: &Context<'_>) -> Result<Place, Failure> {
+/// Opens the store and finds the current session in it. Creates nothing if there is no current session. A hook
+/// does not even open the store if nothing can name a session, because it also runs at every turn of agents that
+/// Sexton does not track.
+async fn open(args: &ResumeArgs, context: &Context<'_>) -> Result<Opened, Failure> {
     if args.session.is_none() && std::env::var_os(COOKIE).is_none() {
-        // Who asks by hand, or wants to know of trouble, hears of a store that cannot be used.
+        // Without `--hook`, or with `--strict`, an unusable store is an error.
         if args.hook.is_some() && !args.strict {
             let dialect = context.dialect()?;
             let named = dialect.session_variables.iter().any(|name| variable(name).is_some());
             if !named && !dialect.names_current {
-                return Ok(Place::Nowhere(dialect));
+                return Ok(Opened::NoSession(dialect));
             }
         }
         require_safe(context.state_dir())?;
         let store = context.open_store_as_it_is(Access::Read)?;
         if find_current(store.as_ref(), variable).await?.is_none() {
-            return Ok(Place::Nowhere(store.dialect()));
+            return Ok(Opened::NoSession(store.dialect()));
         }
     }
     require_state_dir(context.state_dir())?;
     let store = context.open_store_as_it_is(Access::Write)?;
-    // A damaged store is no reason to say less than that the current record cannot be read, if that is so.
+    // A damaged store is not an error yet: the result may be that the current record cannot be read.
     if store.damage().iter().all(|damage| damage.harmless) {
-        context.pending_exits().commit(store.as_ref())?;
+        context.commit_exits(store.as_ref())?;
     }
     let current = match &args.session {
         Some(named) => Some(require_named(store.as_ref(), named).await?),
         None => find_current(store.as_ref(), variable).await?,
     };
-    Ok(Place::In(store, current))
+    Ok(Opened::Store(store, current))
 }
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The id of the session that its user names; one that cannot be read has its id all the same.
+/// Returns the id of the given session. An unreadable record is found by its full id.
 async fn require_named(store: &dyn Store, named: &str) -> Result<SessionId, Failure> {
     if let Ok(id) = named.parse::<SessionId>()
         && let Err(StoreError::DamagedRecord { .. } | StoreError::Record { .. }) = store.load(&id).await
@@ -174,14 +177,14 @@ async fn require_named(store: &dyn Store, named: &str) -> Result<SessionId, Fail
     Ok(find_session(store, named).await?.id)
 }
 
-/// The limit that another tool's variables set, in milliseconds.
+/// Returns the limit from another tool's environment variables, which are in milliseconds.
 fn stale_variable(dialect: &Dialect) -> Option<Duration> {
     let set = dialect.stale_variables.iter().filter_map(|name| variable(name));
     let mut usable = set.filter_map(|value| value.trim().parse().ok()).filter(|limit| *limit > 0);
     usable.next().map(Duration::from_millis)
 }
 
-/// tmux calls its panes `%0`, `%1` …
+/// Returns whether `text` is a tmux pane id: `%0`, `%1`, …
 fn is_pane(text: &str) -> bool {
     let number = text.strip_prefix('%').unwrap_or_default();
     (1..=20).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -193,16 +196,16 @@ fn report(
     dialect: &Dialect,
     screen: &Screen,
 ) -> Result<Exit, Failure> {
-    let (sentence, hint) = told(resumption);
+    let (sentence, hint) = describe(resumption);
     if screen.json {
         screen.document(&document(resumption, dialect))?;
     } else if args.hook.is_none() {
-        screen.line(&format!("{}: {sentence}", dialect.word(resumption.reason)))?;
-    } else if resumption.resumed || is_worth_telling(resumption.reason) {
-        // What a hook prints on its standard output, some agents read as a message to them.
+        screen.line(&visible(&format!("{}: {sentence}", dialect.word(resumption.reason))))?;
+    } else if resumption.resumed || is_worth_printing(resumption.reason) {
+        // Some agents read the standard output of a hook as a message, so this goes to stderr.
         screen.note(&format!("sexton: {sentence}"));
     }
-    if let Some(hint) = hint.filter(|_| args.hook.is_none() || is_worth_telling(resumption.reason)) {
+    if let Some(hint) = hint.filter(|_| args.hook.is_none() || is_worth_printing(resumption.reason)) {
         screen.hint(&hint);
     }
     Ok(match resumption.reason {
@@ -212,8 +215,8 @@ fn report(
     })
 }
 
-/// Whether a hook says it. That there is no session here is nothing to say at every turn of every agent.
-fn is_worth_telling(reason: Reason) -> bool {
+/// Returns whether a hook prints the reason. A missing session is not worth a message at every turn of every agent.
+fn is_worth_printing(reason: Reason) -> bool {
     reason.is_refusal() && reason != Reason::CurrentSessionMissing
 }
 
@@ -228,50 +231,47 @@ fn document(resumption: &Resumption, dialect: &Dialect) -> Value {
     })
 }
 
-/// The reason in a sentence, and what can be done about it.
-fn told(resumption: &Resumption) -> (String, Option<String>) {
+/// Returns the reason as a sentence, and a hint.
+fn describe(resumption: &Resumption) -> (String, Option<String>) {
     let name = |id: &Option<SessionId>| id.as_ref().map_or_else(String::new, ToString::to_string);
     let (source, target) = (name(&resumption.source), name(&resumption.target));
     let evidence = resumption.evidence.as_deref().unwrap_or_default();
     let plain = |sentence: String| (sentence, None);
     match resumption.reason {
-        Reason::Resumed => plain(format!("session {target} goes on with the loop of session {source}")),
+        Reason::Resumed => plain(format!("session {target} continues the loop of session {source}")),
         Reason::CurrentLoopActive => plain(match resumption.updated_current_owner {
-            true => format!("session {target} drives its loop, whose owner was brought up to date"),
-            false => format!("session {target} drives its loop"),
+            true => format!("session {target} runs its own loop; the loop's owner was updated"),
+            false => format!("session {target} runs its own loop"),
         }),
-        Reason::CurrentLoopAbandonedStale => plain(format!(
-            "the loop of session {target} was not touched for too long and is marked as abandoned"
-        )),
+        Reason::CurrentLoopAbandonedStale => {
+            plain(format!("the loop of session {target} is stale and was marked as abandoned"))
+        }
         Reason::CurrentLoopPresent => {
-            plain(format!("session {target} has a loop that is not active; nothing was changed"))
+            plain(format!("session {target} has an inactive loop; nothing was changed"))
         }
         Reason::CurrentLoopUnreadable => (
             format!("the record of session {target} cannot be read; nothing was changed"),
-            Some("`sexton doctor` says what is damaged".to_owned()),
+            Some("`sexton doctor` shows the damage".to_owned()),
         ),
         Reason::CurrentSessionMissing => (
-            "no session is the current one; nothing was changed".to_owned(),
-            Some("start the agent with `sexton run`, or give `--session ID`".to_owned()),
+            "there is no current session; nothing was changed".to_owned(),
+            Some("start the agent with `sexton run`, or use `--session ID`".to_owned()),
         ),
         Reason::AgentIdentityMissing => (
-            "nobody says which agent this is; nothing was changed".to_owned(),
-            Some("give `--agent-session ID` or `--thread ID`".to_owned()),
+            "the agent is unknown; nothing was changed".to_owned(),
+            Some("use `--agent-session ID` or `--thread ID`".to_owned()),
         ),
-        Reason::NoMatchingPriorLoop => plain("this agent left no loop behind".to_owned()),
-        Reason::MatchingPriorLoopAbandonedStale => plain(
-            "the loop that this agent left was not touched for too long and is marked as abandoned"
-                .to_owned(),
-        ),
+        Reason::NoMatchingPriorLoop => plain("no earlier loop of this agent found".to_owned()),
+        Reason::MatchingPriorLoopAbandonedStale => {
+            plain("the earlier loop of this agent is stale and was marked as abandoned".to_owned())
+        }
         Reason::MultipleMatchingPriorLoops => (
             format!("several sessions have a loop of this agent ({evidence}); nothing was changed"),
-            Some("`sexton loop set ID active=false` for all but one of them".to_owned()),
+            Some("run `sexton loop set ID active=false` for all but one of them".to_owned()),
         ),
         Reason::PriorSessionRunning => (
             format!("session {source} still has that loop ({evidence}); nothing was changed"),
-            Some(format!(
-                "`sexton stop {source}` ends it; `sexton forget {source}` is your word that it is gone"
-            )),
+            Some(format!("`sexton stop {source}` stops it; if it is gone, run `sexton forget {source}`")),
         ),
         Reason::LockTimeout => (
             format!("another resume did not finish within {} s; nothing was changed", LOCK_WAIT.as_secs()),
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_tmux_calls_a_pane_is_one() {
+    fn only_tmux_pane_ids_are_accepted() {
         assert!(is_pane("%0") && is_pane("%123"));
         for text in ["", "%", "0", "% 1", "%1\n", "%-1", "%1;kill", &format!("%{}", "1".repeat(21))] {
             assert!(!is_pane(text), "{text:?}");
@@ -293,10 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_known_by_its_arguments_before_they_are_understood() {
+    fn hooks_are_recognised_even_with_invalid_arguments() {
         let lenient = |words: &str| is_lenient(words.split(' ').map(OsString::from));
         assert!(lenient("sexton resume --hook claude --bogus"));
-        assert!(lenient("sexton --json resume --hook=nobody"));
+        assert!(lenient("sexton --json resume --hook=unknown"));
         assert!(!lenient("sexton resume --hook claude --strict --bogus"));
         assert!(!lenient("sexton resume --bogus"));
         assert!(!lenient("sexton run --hook claude"));

@@ -1,4 +1,4 @@
-//! `sexton run`: start a session.
+//! `sexton run`: starts a session.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -14,12 +14,12 @@ use sexton_core::duration::parse_duration;
 use sexton_core::probe::{COOKIE, Group};
 use sexton_core::session::OnOwnerDeath;
 use sexton_core::store::Access;
-use sexton_core::{ProcessProbe, Session, WorktreeError};
-use sexton_embed::{HouseError, Input, NotStarted, OwnerWish, Request, Wish, overlay_exits};
-use sexton_supervise::{SignalPipe, Watched, Woken, watch_process};
+use sexton_core::{Others, ProcessProbe, Session, WorktreeError};
+use sexton_service::{Input, NotStarted, OwnerWish, Request, ServiceError, Wish, watch_session};
+use sexton_supervise::{SignalPipe, Woken};
 
 use crate::context::Context;
-use crate::ending::exit_code;
+use crate::ending::report_ends;
 use crate::failure::{Exit, Failure};
 use crate::labels::LabelArgs;
 use crate::outputs::Outputs;
@@ -29,97 +29,98 @@ use crate::owner::warn_of_cookie;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sexton run -- claude -p 'fix the tests'            shows its output, exits with its code
-  sexton run -d --name nightly -- ./agent.sh         returns at once, prints the id
+  sexton run -- claude -p 'fix the tests'            show its output and exit with its exit code
+  sexton run -d --name nightly -- ./agent.sh         run in the background and print the session id
   sexton run -d --timeout 30m --ticket T-12 -- codex exec 'work on T-12'
-  sexton run -d --worktree -- claude -p 'try it'      in a git worktree and branch of its own
-  sexton run --owner-pid $$ -d -- ./worker           ends when this shell does")]
+  sexton run -d --worktree -- claude -p 'try it'     run in a new git worktree on a new branch
+  sexton run --owner-pid $$ -d -- ./worker           stop the session when this shell exits")]
 pub struct RunArgs {
-    /// Return once it runs, and print its id
+    /// Run in the background and print the session id
     #[arg(short, long)]
     detach: bool,
-    /// Run it there instead of here
+    /// Working directory of the command [default: the current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Give it a git worktree of its own
+    /// Run in a new git worktree
     #[arg(short, long)]
     worktree: bool,
-    /// The branch to make for the worktree [default: sexton/<id>]
+    /// Branch to create for the worktree [default: sexton/<id>]
     #[arg(long, value_name = "BRANCH", requires = "worktree")]
     branch: Option<String>,
-    /// Where the branch begins [default: HEAD]
+    /// Commit at which the branch starts [default: HEAD]
     #[arg(long, value_name = "REF", requires = "worktree")]
     base: Option<String>,
-    /// Add to its environment (repeatable)
+    /// Set an environment variable (repeatable)
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = variable_parser())]
     env: Vec<(OsString, OsString)>,
-    /// End it after this long
+    /// Stop the session after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Keep standard error in a file of its own
+    /// Write standard error to a separate file
     #[arg(long)]
     split_output: bool,
-    /// The process whose death ends it
+    /// Owner process; the session is stopped when the owner exits
     #[arg(long, value_name = "PID", conflicts_with = "no_owner")]
     owner_pid: Option<u32>,
-    /// Let it live on, even when it is started inside another session
+    /// Start without an owner, even inside another session
     #[arg(long)]
     no_owner: bool,
-    /// What happens when its owner dies
+    /// What to do when the owner exits
     #[arg(long, value_enum, value_name = "WHAT", default_value = "end")]
     on_owner_death: WhenOwnerDies,
-    /// The most memory it may use, such as 2GiB (needs a control group)
+    /// Memory limit, such as 2GiB (requires a control group)
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_max: Option<u64>,
-    /// The most processes it may have (needs a control group)
+    /// Limit on the number of processes (requires a control group)
     #[arg(long, value_name = "N")]
     pids_max: Option<u64>,
-    /// A shell command to run when it has ended
+    /// Shell command to run when the session has ended
     #[arg(long, value_name = "COMMAND")]
     notify: Option<OsString>,
     #[command(flatten)]
     labels: LabelArgs,
-    /// What to run
+    /// Command to run
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum WhenOwnerDies {
-    /// It is ended after a grace period, unless it was adopted by then
+    /// Stop the session after a grace period, unless it is adopted before
     End,
-    /// It lives on
+    /// Keep the session running
     Keep,
 }
 
-/// What a session's environment always says truthfully.
+/// The variables of a session that the user cannot override.
 const RESERVED: [&str; 3] = [COOKIE, "SEXTON_STORE", "SEXTON_STATE_DIR"];
 
-/// Variables are bytes to the kernel: what is not UTF-8 is passed on as it is.
+/// Parses KEY=VALUE as bytes, so that values that are not UTF-8 are passed on unchanged.
 fn variable_parser() -> impl TypedValueParser<Value = (OsString, OsString)> {
     OsStringValueParser::new().try_map(|text| {
         let bytes = text.as_bytes();
         match bytes.iter().position(|byte| *byte == b'=') {
             Some(at) if RESERVED.iter().any(|name| name.as_bytes() == &bytes[..at]) => {
-                Err("sexton itself sets this variable; it is how a session's processes are recognised")
+                Err("sexton sets this variable itself to identify a session's processes")
             }
             Some(at) if at > 0 => {
                 let (key, value) = (OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..]));
                 Ok((key.to_owned(), value.to_owned()))
             }
-            _ => Err("write KEY=VALUE"),
+            _ => Err("expected KEY=VALUE"),
         }
     })
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
-    ByteSize::from_text(text).map(|size| size.0).ok_or_else(|| format!("write {}", ByteSize::EXPECTED))
+    ByteSize::from_text(text).map(|size| size.0).ok_or_else(|| format!("expected {}", ByteSize::EXPECTED))
 }
 
-/// Starts the session, and in the foreground stays with it.
+/// Starts the session. In the foreground, shows its output until it ends.
 pub async fn run(args: RunArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let detach = args.detach;
     let program = args.command.first().cloned().unwrap_or_default();
+    context.warn_of_unreadable_exits();
     let running = match context.start(args.into()).await {
         Ok(running) => running,
         Err(error) => return not_started(error, &program, context).await,
@@ -128,14 +129,14 @@ pub async fn run(args: RunArgs, context: &mut Context<'_>) -> Result<Exit, Failu
         warn_of_cookie(id, context.screen);
     }
     if detach {
-        // This process ends here. The system closes everything at once, and sooner than SQLite does it.
+        // This process exits now, and the kernel closes the files faster than SQLite does.
         std::mem::forget(running.store);
         return report_detached(&running.session, context);
     }
     drop(running.store);
-    // Only now: until here a signal ends this process, and with its owner the session.
+    // Not earlier: until here a signal must end this process, and thereby the session that it owns.
     let signals = take_signals()?;
-    stay_with(running.session, running.shim, &signals, context).await
+    follow_session(running.session, running.shim, &signals, context).await
 }
 
 impl From<RunArgs> for Request {
@@ -145,11 +146,11 @@ impl From<RunArgs> for Request {
             env: args.env,
             labels: args.labels.into(),
             worktree: args.worktree.then(|| Wish { branch: args.branch, base: args.base, ..Wish::default() }),
-            // Foreground sessions are owned by this process, unless somebody else is named; detached ones
-            // by the session they are started in, if there is one.
+            // A foreground session is owned by this process unless another owner is given; a detached one by the
+            // enclosing session, if there is one.
             owner: match args.owner_pid {
                 Some(pid) => OwnerWish::Process(pid),
-                None if args.no_owner => OwnerWish::Nobody,
+                None if args.no_owner => OwnerWish::None,
                 None if args.detach => OwnerWish::Enclosing,
                 None => OwnerWish::Me,
             },
@@ -168,13 +169,14 @@ impl From<RunArgs> for Request {
     }
 }
 
-/// Says why nothing runs. A script gets the record of a command that could not be executed, too.
+/// Returns why the session did not start. With `--json`, prints the record of a command that could not be executed.
 async fn not_started(failed: NotStarted, program: &OsStr, context: &Context<'_>) -> Result<Exit, Failure> {
     let Some(errno) = failed.exec_errno() else {
-        let no_repository = matches!(failed.error, HouseError::Worktree(WorktreeError::NoRepository { .. }));
+        let no_repository =
+            matches!(failed.error, ServiceError::Worktree(WorktreeError::NoRepository { .. }));
         let failure = Failure::from(failed.error);
         return Err(match no_repository {
-            true => failure.hint("--worktree needs a git repository; `--cwd DIR` names one elsewhere"),
+            true => failure.hint("`--worktree` requires a git repository; use `--cwd DIR` to select one"),
             false => failure,
         });
     };
@@ -187,8 +189,8 @@ async fn not_started(failed: NotStarted, program: &OsStr, context: &Context<'_>)
     Err(exec_failure(errno, program))
 }
 
-/// A command that could not be executed exits as a shell would have it: 127 where there is none, 126
-/// where it may not be executed.
+/// Returns the failure for a command that could not be executed, with the exit code of a shell: 127 if it does not
+/// exist, 126 otherwise.
 fn exec_failure(errno: i32, program: &OsStr) -> Failure {
     let missing = errno == rustix::io::Errno::NOENT.raw_os_error();
     let why = std::io::Error::from_raw_os_error(errno);
@@ -202,19 +204,19 @@ fn report_detached(session: &Session, context: &Context<'_>) -> Result<Exit, Fai
         true => context.screen.document(session),
         false => context.screen.line(session.id.as_str()),
     };
-    // Whoever cannot be told the id on stdout may still read it elsewhere: the session runs.
-    printed.map_err(|failure| failure.hint(format!("session {} runs all the same", session.id)))?;
+    // If the id cannot be printed on stdout, the hint on stderr contains it: the session is running.
+    printed.map_err(|failure| failure.hint(format!("session {} is running", session.id)))?;
     Ok(Exit::DONE)
 }
 
 fn take_signals() -> Result<SignalPipe, Failure> {
     let signals = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].map(Signal::as_raw);
-    SignalPipe::open(&signals).map_err(|error| Failure::new(format!("cannot take over signals: {error}")))
+    SignalPipe::open(&signals).map_err(|error| Failure::new(format!("cannot handle signals: {error}")))
 }
 
-/// Shows the output until the session has ended, passing signals on.
-async fn stay_with(
-    session: Session,
+/// Shows the output until the session has ended, and forwards signals.
+async fn follow_session(
+    mut session: Session,
     mut shim: Child,
     signals: &SignalPipe,
     context: &mut Context<'_>,
@@ -223,38 +225,42 @@ async fn stay_with(
     let probe = probe.as_ref();
     let log = session.log.as_ref().ok_or_else(|| Failure::new("the session has no log"))?;
     let mut outputs = Outputs::of(log)?;
-    let follower = outputs.follower()?;
-    let supervisor = session.supervisor.as_ref().map(|supervisor| watch_process(probe, supervisor));
+    let follower = outputs.follower();
+    let mut watch = watch_session(probe, &session);
     let waiting = |error| Failure::new(format!("cannot wait for the session: {error}"));
     let mut interrupts = 0;
     loop {
         follower.arm().map_err(waiting)?;
         let signal = show_output(&mut outputs, signals, context)?;
-        let Some(Watched::Alive(watch)) = &supervisor else { break };
+        let Some(watched) = &watch else { break };
         let woken = match signal {
             Some(signal) => Woken::Signal(signal),
-            None => follower.wait(Some(watch), Some(signals), None).map_err(waiting)?,
+            None => follower.wait(Some(watched), Some(signals), None).map_err(waiting)?,
         };
         match woken {
             Woken::Grew | Woken::TimeUp => {}
-            Woken::Ended => break,
+            Woken::Ended => {
+                // The supervisor exited. If it was killed, it recorded no exit, and the command is watched instead.
+                session = load_ended(&session, context).await?;
+                watch = watch_session(probe, &session);
+            }
             Woken::Signal(signal) => {
-                pass_on(probe, &session, signal, interrupts).await?;
+                forward_signal(probe, &session, signal, interrupts).await?;
                 interrupts += 1;
             }
         }
     }
     shim.wait().map_err(waiting)?;
-    // Nobody is left to pass a signal on to: whoever insists does not want to see the rest.
+    // There is no process left to forward a signal to, so a signal only cuts the remaining output short.
     show_output(&mut outputs, signals, context)?;
-    let ended = load_ended(&session, context).await?;
+    let ended = if session.status.is_active() { load_ended(&session, context).await? } else { session };
     if context.screen.json {
         context.screen.document(&ended)?;
     }
-    Ok(exit_code(&ended))
+    Ok(report_ends([&ended], context.screen))
 }
 
-/// Shows what is new, until there is no more or a signal arrives. Says where something is missing.
+/// Shows new output until the end of the log or until a signal arrives. Warns about missing output.
 fn show_output(
     outputs: &mut Outputs,
     signals: &SignalPipe,
@@ -266,17 +272,17 @@ fn show_output(
     let pumped = outputs.pump(signals)?;
     if pumped.freed > 0 {
         context.screen.warn(&format!(
-            "{} bytes of output are missing here: the log is bounded (`log.max_bytes`), and they were freed \
-             before they could be shown",
+            "{} bytes of output are missing: the log is limited by `log.max_bytes`, and they were freed before \
+             they could be shown",
             pumped.freed
         ));
     }
     Ok(pumped.signal)
 }
 
-/// Passes a signal on to every process of the session, as a terminal would. Whoever insists is heard: the
-/// second time they get SIGTERM, from the third on SIGKILL.
-async fn pass_on(
+/// Forwards a signal to every process of the session, as a terminal would. The second signal is sent as SIGTERM,
+/// every later one as SIGKILL.
+async fn forward_signal(
     probe: &dyn ProcessProbe,
     session: &Session,
     signal: i32,
@@ -287,7 +293,7 @@ async fn pass_on(
         1 => Signal::TERM.as_raw(),
         _ => Signal::KILL.as_raw(),
     };
-    for member in probe.members(&Group::of(session)).await?.processes {
+    for member in probe.members(&Group::of(session), &Others::Unknown).await?.processes {
         probe.signal(&member, signal).await?;
     }
     Ok(())
@@ -296,6 +302,6 @@ async fn pass_on(
 async fn load_ended(session: &Session, context: &Context<'_>) -> Result<Session, Failure> {
     let store = context.open_store_as_it_is(Access::Read)?;
     let mut ended = store.load(&session.id).await?.unwrap_or_else(|| session.clone());
-    overlay_exits(&context.pending_exits(), [&mut ended])?;
+    context.overlay_exits([&mut ended]).await?;
     Ok(ended)
 }

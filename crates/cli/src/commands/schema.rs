@@ -1,4 +1,4 @@
-//! `sexton schema`: the JSON Schema of a record.
+//! `sexton schema`: prints the JSON Schema of a record.
 
 use clap::Args;
 use schemars::schema_for;
@@ -7,7 +7,7 @@ use sexton_core::Session;
 use crate::failure::{Exit, Failure};
 use crate::screen::Screen;
 
-/// Print the JSON Schema of a record, as `show --json` and `ps --json` give it.
+/// Print the JSON Schema of a record, as printed by `show --json` and `ps --json`.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
@@ -20,7 +20,7 @@ pub fn run(screen: &Screen) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// The JSON Schema of a record.
+/// Returns the JSON Schema of a record.
 pub fn record_schema() -> serde_json::Value {
     schema_for!(Session).to_value()
 }

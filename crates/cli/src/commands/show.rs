@@ -1,28 +1,27 @@
-//! `sexton show`: one record, whole.
+//! `sexton show`: shows one session's record.
 
 use clap::Args;
 use sexton_core::duration::format_age;
 use sexton_core::session::{Exit as SessionExit, LoopState, find_session};
 use sexton_core::{ProcessIdentity, Session, Time};
 
-use super::ps::command_line;
+use super::ps::{Listed, command_line};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::probing::{Observed, observe};
-use crate::screen::{Tone, local_time};
+use crate::screen::{Tone, local_time, visible};
 use crate::signal::signal_name;
-use sexton_embed::overlay_exits;
-use sexton_embed::this_host;
+use sexton_supervise::SessionDir;
 
-/// Show one record, whole.
+/// Show one session's record.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sexton show k3v9                 by the beginning of its id
+  sexton show k3v9                 by a prefix of its id
   sexton show nightly              by its name
-  sexton show nightly --json       as the record is stored")]
+  sexton show nightly --json       print the whole record")]
 pub struct ShowArgs {
-    /// Its id, the beginning of its id, or its name
+    /// Session id, prefix of an id, or name
     #[arg(value_name = "ID")]
     session: String,
 }
@@ -31,24 +30,28 @@ pub struct ShowArgs {
 pub async fn run(args: &ShowArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let store = context.open_for_reading()?;
     let mut session = find_session(store.as_ref(), &args.session).await?;
-    overlay_exits(&context.pending_exits(), [&mut session])?;
-    if context.screen.json {
-        context.screen.document(&session)?;
-        return Ok(Exit::DONE);
-    }
+    context.overlay_exits([&mut session]).await?;
     let observed = if session.status.is_active() {
-        observe(context.open_probe()?.as_ref(), &this_host(), &session).await
+        let probe = context.open_probe()?;
+        observe(probe.as_ref(), &context.here(probe.as_ref()).await?, &session).await
     } else {
         None
     };
-    for (label, value) in describe(&session, observed.as_ref(), context.now) {
+    if context.screen.json {
+        context.screen.document(&Listed { session, observed })?;
+        return Ok(Exit::DONE);
+    }
+    let unbounded = SessionDir::of(context.state_dir(), &session.id).find_unbounded();
+    let lines = describe(&session, observed.as_ref(), context.now);
+    let unbounded = unbounded.map(|why| ("log bound", format!("cannot be enforced: {why}")));
+    for (label, value) in lines.into_iter().chain(unbounded) {
         let label = context.screen.style().paint(Tone::Faint, &format!("{label:>12}"));
-        context.screen.line(&format!("{label}  {value}"))?;
+        context.screen.line(&format!("{label}  {}", visible(&value)))?;
     }
     Ok(Exit::DONE)
 }
 
-/// What a person wants to read, line by line; what is not known is left out.
+/// Returns the lines to print. Unknown values are omitted.
 fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&'static str, String)> {
     let moment = |time: Time| format!("{} ({} ago)", local_time(time), format_age(time.age_at(now)));
     let mut lines = vec![("id", session.id.to_string())];
@@ -63,6 +66,7 @@ fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&
     add("process", session.process.as_ref().map(process));
     add("supervisor", session.supervisor.as_ref().map(process));
     add("owner", session.owner.as_ref().map(process));
+    add("containment", session.containment.as_ref().map(|by| containment(by, session)));
     add("host", Some(session.host.hostname.clone()));
     add(
         "agent",
@@ -71,7 +75,7 @@ fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&
             parts.into_iter().flatten().cloned().collect::<Vec<_>>().join(" ")
         }),
     );
-    add("loop", session.loop_state.as_ref().filter(|state| !state.is_blank()).map(going_round));
+    add("loop", session.loop_state.as_ref().filter(|state| !state.is_blank()).map(describe_loop));
     if let Some(worktree) = &session.worktree {
         add("worktree", Some(worktree.path.display().to_string()));
         add("branch", worktree.branch.clone());
@@ -91,7 +95,16 @@ fn describe(session: &Session, observed: Option<&Observed>, now: Time) -> Vec<(&
     lines
 }
 
-fn going_round(state: &LoopState) -> String {
+/// Describes the containment: its kind and cgroup.
+fn containment(by: &str, session: &Session) -> String {
+    let by = by.escape_debug();
+    match &session.cgroup {
+        Some(cgroup) => format!("{by} ({})", cgroup.path.display()),
+        None => by.to_string(),
+    }
+}
+
+fn describe_loop(state: &LoopState) -> String {
     let mut parts = vec![if state.active { "active" } else { "not active" }.to_owned()];
     parts.extend(state.phase.as_ref().map(|phase| phase.escape_debug().to_string()));
     parts.extend(state.iteration.map(|iteration| match state.max_iterations {
@@ -115,11 +128,11 @@ fn process(identity: &ProcessIdentity) -> String {
     }
 }
 
-/// How a command ended, in words.
+/// Describes how a command ended.
 pub fn ending(exit: &SessionExit) -> String {
     match (exit.code, exit.signal) {
         (Some(code), _) => format!("code {code}"),
         (None, Some(signal)) => signal_name(signal),
-        (None, None) => "not known".to_owned(),
+        (None, None) => "unknown".to_owned(),
     }
 }

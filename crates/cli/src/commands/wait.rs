@@ -1,4 +1,4 @@
-//! `sexton wait`: block until sessions end.
+//! `sexton wait`: blocks until sessions end.
 
 use std::time::{Duration, Instant};
 
@@ -7,25 +7,25 @@ use sexton_core::duration::parse_duration;
 use sexton_core::session::find_session;
 
 use crate::context::Context;
-use crate::ending::exit_code;
+use crate::ending::report_ends;
 use crate::failure::{Exit, Failure};
 
-/// Block until sessions end. Exits with the command's code; of several, with the first that is not 0.
+/// Block until sessions end. Exits with the first exit code of the sessions that is not 0.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sexton wait nightly && echo well done
+  sexton wait nightly && echo succeeded
   sexton wait k3v9 m2x7 --timeout 30m")]
 pub struct WaitArgs {
-    /// Ids, beginnings of ids, or names
+    /// Session ids, prefixes of ids, or names
     #[arg(value_name = "ID", required = true)]
     sessions: Vec<String>,
-    /// Give up after this long, with exit code 124
+    /// Maximum time to wait; exit with code 123 if a session is still running
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
 
-/// Waits for the sessions, in the order given.
+/// Waits for the sessions, in the given order.
 pub async fn run(args: &WaitArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let until = args.timeout.map(|timeout| Instant::now() + timeout);
     let store = context.open_for_reading()?;
@@ -46,8 +46,8 @@ pub async fn run(args: &WaitArgs, context: &mut Context<'_>) -> Result<Exit, Fai
         context.screen.document(&ended)?;
     }
     if !in_time {
-        context.screen.note("the time is up");
-        return Ok(Exit::TIMED_OUT);
+        context.screen.note("timed out; a session is still running");
+        return Ok(Exit::STILL_RUNNING);
     }
-    Ok(ended.iter().map(exit_code).find(|exit| *exit != Exit::DONE).unwrap_or(Exit::DONE))
+    Ok(report_ends(&ended, context.screen))
 }

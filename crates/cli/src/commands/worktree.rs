@@ -1,24 +1,24 @@
-//! `sexton worktree`: the worktrees that Sexton made.
+//! `sexton worktree`: manages the worktrees that Sexton created.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use sexton_core::recover::Ground;
+use sexton_core::recover::RecoveryContext;
 use sexton_core::session::{WorktreeOutcome, find_session};
-use sexton_core::worktree::{Inspection, Plot};
-use sexton_core::{Query, Session, WorktreeCleaner};
+use sexton_core::worktree::{Inspection, WorktreeLocation};
+use sexton_core::{Incarnation, Query, Session, WorktreeCleaner};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::screen::{Cell, Column, Table, Tone};
-use sexton_embed::{Gone, remove_worktree};
+use sexton_service::{Gone, remove_worktree};
 
-/// See and remove the worktrees that Sexton made.
+/// List and remove the worktrees that Sexton created.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   sexton worktree list
-  sexton worktree rm k3v9          rescues what is in it first
-  sexton worktree prune            those that hold nothing of their own")]
+  sexton worktree rm k3v9          save its work and remove it
+  sexton worktree prune            remove worktrees without work")]
 pub struct WorktreeArgs {
     #[command(subcommand)]
     action: Action,
@@ -26,38 +26,38 @@ pub struct WorktreeArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the worktrees there are
+    /// List worktrees
     #[command(after_help = "\
 Examples:
   sexton worktree list
   sexton worktree list --json")]
     List,
-    /// Remove the worktrees of finished sessions; what is in them is rescued first
+    /// Remove worktrees of finished sessions, after saving their work
     #[command(after_help = "\
 Examples:
   sexton worktree rm nightly
-  sexton worktree rm k3v9 m2x7 --if-clean      only where there is nothing to rescue")]
+  sexton worktree rm k3v9 m2x7 --if-clean      only if there is no work to save")]
     Rm {
-        /// Ids, beginnings of ids, or names
+        /// Session ids, prefixes of ids, or names
         #[arg(value_name = "ID", required = true)]
         sessions: Vec<String>,
-        /// Only where there is nothing to rescue
+        /// Remove a worktree only if it has no work to save
         #[arg(long)]
         if_clean: bool,
     },
-    /// Remove the worktrees of finished sessions that hold nothing of their own
+    /// Remove all worktrees of finished sessions that have no work to save
     #[command(after_help = "\
 Examples:
   sexton worktree prune --dry-run
   sexton worktree prune")]
     Prune {
-        /// Say which would go, and change nothing
+        /// Show how many worktrees would be removed without removing them
         #[arg(long)]
         dry_run: bool,
     },
 }
 
-/// Does what was asked.
+/// Runs the subcommand.
 pub async fn run(args: &WorktreeArgs, context: &mut Context<'_>) -> Result<Exit, Failure> {
     match &args.action {
         Action::List => list(context).await,
@@ -66,26 +66,35 @@ pub async fn run(args: &WorktreeArgs, context: &mut Context<'_>) -> Result<Exit,
     }
 }
 
-/// A worktree that is there, and whose it is.
+/// An existing worktree and its session.
 struct Found {
     session: Session,
-    plot: Plot,
+    location: WorktreeLocation,
     inspection: Result<Inspection, String>,
 }
 
-/// The worktrees of recorded sessions that are still there, the newest session first.
-async fn find_worktrees(ground: &Ground<'_>, cleaner: &dyn WorktreeCleaner) -> Result<Vec<Found>, Failure> {
-    let store = ground.store.describe().uuid.unwrap_or_default();
+/// Returns the existing worktrees of this machine's sessions, newest session first. Sessions of other machines are
+/// skipped, because their paths mean nothing here.
+async fn find_worktrees(
+    recovery_context: &RecoveryContext<'_>,
+    here: &Incarnation,
+    cleaner: &dyn WorktreeCleaner,
+) -> Result<Vec<Found>, Failure> {
+    let store = recovery_context.store.describe().uuid.unwrap_or_default();
     let mut found = Vec::new();
-    for session in ground.store.list(&Query::all()).await?.sessions {
+    for session in recovery_context.store.list(&Query::all()).await?.sessions {
+        if session.is_elsewhere(here) {
+            continue;
+        }
         let outcome = session.recovery.as_ref().and_then(|recovery| recovery.worktree);
-        let Some(plot) = Plot::of(&session, &store).filter(|_| outcome != Some(WorktreeOutcome::Removed))
+        let Some(location) =
+            WorktreeLocation::of(&session, &store).filter(|_| outcome != Some(WorktreeOutcome::Removed))
         else {
             continue;
         };
-        let inspection = cleaner.inspect(&plot).await.map_err(|error| crate::failure::chain(&error));
+        let inspection = cleaner.inspect(&location).await.map_err(|error| crate::failure::chain(&error));
         if inspection != Ok(Inspection::Absent) {
-            found.push(Found { session, plot, inspection });
+            found.push(Found { session, location, inspection });
         }
     }
     Ok(found)
@@ -93,7 +102,8 @@ async fn find_worktrees(ground: &Ground<'_>, cleaner: &dyn WorktreeCleaner) -> R
 
 async fn list(context: &mut Context<'_>) -> Result<Exit, Failure> {
     let tools = context.tools_for_reading()?;
-    let found = find_worktrees(&tools.ground(), tools.require_cleaner()?).await?;
+    let here = context.here(tools.probe.as_ref()).await?;
+    let found = find_worktrees(&tools.recovery_context(), &here, tools.require_cleaner()?).await?;
     if context.screen.json {
         let documents: Vec<_> = found.iter().map(document).collect();
         context.screen.document(&documents)?;
@@ -114,11 +124,11 @@ async fn list(context: &mut Context<'_>) -> Result<Exit, Failure> {
             one.session.status.as_str().into(),
             branch.unwrap_or_default().into(),
             Cell::toned(tone, &holds),
-            one.plot.path.display().to_string().into(),
+            one.location.path.display().to_string().into(),
         ]);
     }
     if table.is_empty() {
-        context.screen.note("there are no worktrees; `sexton run --worktree` makes one");
+        context.screen.note("no worktrees; `sexton run --worktree` creates one");
     } else {
         context.screen.table(&table)?;
     }
@@ -139,8 +149,8 @@ fn holds(inspection: &Result<Inspection, String>) -> (String, Tone) {
             let parts: Vec<_> = changes.into_iter().chain(commits).collect();
             (parts.join(", "), Tone::Warning)
         }
-        Ok(Inspection::Foreign(_)) => ("not ours".to_owned(), Tone::Error),
-        Err(_) => ("cannot be read".to_owned(), Tone::Error),
+        Ok(Inspection::Foreign(_)) => ("foreign".to_owned(), Tone::Error),
+        Err(_) => ("unreadable".to_owned(), Tone::Error),
     }
 }
 
@@ -161,91 +171,113 @@ fn document(found: &Found) -> serde_json::Value {
 
 async fn remove(names: &[String], if_clean: bool, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let tools = context.tools_for_writing()?;
-    let ground = tools.ground();
+    let recovery_context = tools.recovery_context();
     let cleaner = tools.require_cleaner()?;
-    let store = ground.store.describe().uuid.unwrap_or_default();
-    let mut plots = Vec::new();
+    let store = recovery_context.store.describe().uuid.unwrap_or_default();
+    let here = context.here(recovery_context.probe).await?;
+    let mut locations = Vec::new();
     for name in names {
-        let session = find_session(ground.store, name).await?;
+        let session = find_session(recovery_context.store, name).await?;
+        if session.is_elsewhere(&here) {
+            let (id, host) = (&session.id, &session.host.hostname);
+            return Err(Failure::new(format!("session {id} belongs to another host ({host})"))
+                .hint(format!("if that host is permanently gone, run `sexton forget {id}`")));
+        }
         if session.status.is_active() {
             return Err(Failure::new(format!("session {} is {}", session.id, session.status))
-                .hint(format!("`sexton stop {}` ends it", session.id)));
+                .hint(format!("`sexton stop {}` stops it", session.id)));
         }
-        let plot = Plot::of(&session, &store)
-            .ok_or_else(|| Failure::new(format!("session {} has no worktree of ours", session.id)))?;
-        plots.push((session, plot));
+        let location = WorktreeLocation::of(&session, &store).ok_or_else(|| {
+            Failure::new(format!("session {} has no worktree that Sexton created", session.id))
+        })?;
+        locations.push((session, location));
     }
     let mut outcomes = Vec::new();
-    for (session, plot) in &plots {
-        let outcome = remove_worktree(ground.store, ground.probe, cleaner, session, plot, if_clean).await?;
-        tell(&outcome, session, context);
+    for (session, location) in &locations {
+        let outcome = remove_worktree(
+            recovery_context.store,
+            recovery_context.probe,
+            cleaner,
+            session,
+            location,
+            if_clean,
+        )
+        .await?;
+        report_outcome(&outcome, session, context);
         outcomes.push((session, outcome));
     }
-    sweep(&ground, cleaner, plots.iter().map(|(_, plot)| plot)).await?;
     if context.screen.json {
         let documents: Vec<_> = outcomes
             .iter()
             .map(|(session, outcome)| {
                 json!({"session": session.id, "removed": outcome.removed, "rescue_ref": outcome.rescue_ref,
-                       "kept": outcome.kept})
+                       "kept": outcome.kept, "undeleted": outcome.undeleted})
             })
             .collect();
         context.screen.document(&documents)?;
     }
-    let whole = outcomes.iter().all(|(_, outcome)| outcome.kept.is_none() || if_clean);
+    let whole = |outcome: &Gone| outcome.undeleted.is_none() && (outcome.kept.is_none() || if_clean);
+    let whole = outcomes.iter().all(|(_, outcome)| whole(outcome));
     Ok(if whole { Exit::DONE } else { Exit::PARTLY_DONE })
 }
 
-fn tell(outcome: &Gone, session: &Session, context: &Context<'_>) {
+fn report_outcome(outcome: &Gone, session: &Session, context: &Context<'_>) {
     let id = &session.id;
     match (&outcome.kept, outcome.removed) {
-        (Some(why), _) => context.screen.warn(&format!("the worktree of session {id} stays: {why}")),
-        (None, true) => context.screen.note(&format!("the worktree of session {id} is removed")),
-        (None, false) => context.screen.note(&format!("the worktree of session {id} is gone already")),
+        (None, _) if outcome.undeleted.is_some() => {
+            let why = outcome.undeleted.as_deref().unwrap_or_default();
+            context
+                .screen
+                .warn(&format!("the worktree of session {id} could not be deleted completely: {why}"));
+            context.screen.hint("`sexton recover` retries; `sexton doctor` shows how to delete it manually");
+        }
+        (Some(why), _) => context.screen.warn(&format!("the worktree of session {id} was kept: {why}")),
+        (None, true) => context.screen.note(&format!("removed the worktree of session {id}")),
+        (None, false) => context.screen.note(&format!("the worktree of session {id} no longer exists")),
     }
     if outcome.rescue_ref.is_some() {
-        context.screen.hint(&format!("`sexton rescue restore {id}` gives its work back"));
+        context.screen.hint(&format!("run `sexton rescue restore {id}` to restore its work"));
     }
-}
-
-async fn sweep(
-    ground: &Ground<'_>,
-    cleaner: &dyn WorktreeCleaner,
-    plots: impl Iterator<Item = &Plot>,
-) -> Result<(), Failure> {
-    let roots: std::collections::BTreeSet<_> = plots.map(|plot| &plot.root).collect();
-    for root in roots {
-        cleaner.sweep(root, ground.probe).await?;
-    }
-    Ok(())
 }
 
 async fn prune(dry_run: bool, context: &mut Context<'_>) -> Result<Exit, Failure> {
     let tools = if dry_run { context.tools_for_reading()? } else { context.tools_for_writing()? };
-    let ground = tools.ground();
+    let recovery_context = tools.recovery_context();
     let cleaner = tools.require_cleaner()?;
-    let found = find_worktrees(&ground, cleaner).await?;
+    let here = context.here(recovery_context.probe).await?;
+    let found = find_worktrees(&recovery_context, &here, cleaner).await?;
     let empty = Ok(Inspection::Present { dirty: false, own_commits: 0 });
     let due: Vec<_> =
         found.into_iter().filter(|one| !one.session.status.is_active() && one.inspection == empty).collect();
-    let mut removed = Vec::new();
+    let (mut removed, mut undeleted) = (Vec::new(), Vec::new());
     for one in &due {
-        let gone = dry_run
-            || remove_worktree(ground.store, ground.probe, cleaner, &one.session, &one.plot, true)
-                .await?
-                .removed;
-        if gone {
+        let mut is_gone = dry_run;
+        if !dry_run {
+            let gone = remove_worktree(
+                recovery_context.store,
+                recovery_context.probe,
+                cleaner,
+                &one.session,
+                &one.location,
+                true,
+            );
+            let gone = gone.await?;
+            if gone.undeleted.is_some() {
+                report_outcome(&gone, &one.session, context);
+                undeleted.push(one.session.id.clone());
+            }
+            is_gone = gone.removed;
+        }
+        if is_gone {
             removed.push(one.session.id.clone());
         }
     }
-    if !dry_run {
-        sweep(&ground, cleaner, due.iter().map(|one| &one.plot)).await?;
-    }
     if context.screen.json {
-        context.screen.document(&json!({"dry_run": dry_run, "removed": removed}))?;
+        let document = json!({"dry_run": dry_run, "removed": removed, "undeleted": undeleted});
+        context.screen.document(&document)?;
     } else {
-        let verb = if dry_run { "would be removed" } else { "removed" };
-        context.screen.note(&format!("{} worktrees without work in them {verb}", removed.len()));
+        let verb = if dry_run { "would remove" } else { "removed" };
+        context.screen.note(&format!("{verb} {} worktrees without work", removed.len()));
     }
-    Ok(Exit::DONE)
+    Ok(if undeleted.is_empty() { Exit::DONE } else { Exit::PARTLY_DONE })
 }

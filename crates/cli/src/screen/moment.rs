@@ -1,9 +1,9 @@
-//! Moments, as people read them: in their own time zone. Programs get UTC, from the record itself.
+//! Formats times for people in the local time zone. JSON output has UTC times.
 
 use jiff::tz::TimeZone;
 use sexton_core::Time;
 
-/// A moment in the reader's own time zone.
+/// Formats a time in the local time zone.
 pub fn local_time(time: Time) -> String {
     in_zone(time, TimeZone::system())
 }
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_shown_in_the_readers_time_zone() {
+    fn times_are_shown_in_the_given_time_zone() {
         let time: Time = "2026-01-02T23:04:05.678Z".parse().unwrap();
         assert_eq!(in_zone(time, TimeZone::UTC), "2026-01-02 23:04:05");
         assert_eq!(in_zone(time, Offset::constant(2).to_time_zone()), "2026-01-03 01:04:05");

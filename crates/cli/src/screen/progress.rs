@@ -1,4 +1,4 @@
-//! A bar for long work: on a terminal only, on stderr, gone when the work is done.
+//! A progress bar on stderr, shown only on a terminal and cleared at the end.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -7,19 +7,19 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sexton_core::recover::{Phase, Progress};
 
-/// Shows how far a recovery, or other long work, is.
+/// Shows the progress of a recovery or another long operation.
 pub struct Bar {
     shown: bool,
     current: Mutex<Option<ProgressBar>>,
 }
 
 impl Bar {
-    /// A bar on this terminal; none where there is no terminal.
+    /// Creates a bar that is shown only if stderr is a terminal.
     pub fn for_terminal() -> Bar {
         Bar { shown: io::stderr().is_terminal(), current: Mutex::new(None) }
     }
 
-    /// Begins work that has `total` steps.
+    /// Starts an operation of `total` steps.
     pub fn start(&self, what: &'static str, total: usize) {
         self.clear();
         if !self.shown || total == 0 {
@@ -30,19 +30,19 @@ impl Bar {
             bar.set_style(style);
         }
         bar.set_message(what);
-        // Ending takes a whole grace period without a single step: the clock must be seen to run.
+        // Stopping takes a whole grace period without a step; the elapsed time shows that it is not stuck.
         bar.enable_steady_tick(Duration::from_millis(200));
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar);
     }
 
-    /// One more step is done.
+    /// Advances by one step.
     pub fn step(&self) {
         if let Some(bar) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
             bar.inc(1);
         }
     }
 
-    /// Takes the bar away.
+    /// Clears the bar.
     pub fn clear(&self) {
         let bar = self.current.lock().unwrap_or_else(PoisonError::into_inner).take();
         bar.iter().for_each(ProgressBar::finish_and_clear);
@@ -57,18 +57,18 @@ impl Drop for Bar {
 
 impl Progress for Bar {
     fn wait_for_other(&self) {
-        // Where even stderr is gone there is nobody left to tell.
-        _ = writeln!(io::stderr().lock(), "another recovery is at work; this one waits for it");
+        // Without a working stderr there is nowhere to report the error.
+        _ = writeln!(io::stderr().lock(), "another recovery is running; waiting for it to finish");
     }
 
     fn begin(&self, phase: Phase, total: usize) {
         self.start(
             match phase {
-                Phase::Observe => "looking at sessions",
-                Phase::End => "ending orphans",
-                Phase::Rescue => "rescuing work",
-                Phase::Remove => "clearing yards",
-                Phase::Prune => "removing old records",
+                Phase::Observe => "checking sessions",
+                Phase::End => "stopping orphans",
+                Phase::Rescue => "saving work",
+                Phase::Remove => "removing worktrees",
+                Phase::Prune => "deleting old records",
             },
             total,
         );

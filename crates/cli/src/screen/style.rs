@@ -1,47 +1,47 @@
-//! Colour, where somebody can see it and nobody asked for none.
+//! Colours, on terminals and unless they are disabled.
 
-/// What a piece of text means; the colour follows from it.
+/// The meaning of a text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing in particular.
+    /// No special meaning.
     Plain,
     /// A heading.
     Heading,
-    /// Less important than what stands beside it.
+    /// Less important than the text around it.
     Faint,
-    /// As it should be.
+    /// Success.
     Good,
-    /// Alive, in progress.
+    /// Running.
     Active,
-    /// Worth a look.
+    /// A warning.
     Warning,
-    /// Wrong.
+    /// An error.
     Error,
-    /// What to do next.
+    /// A suggestion of what to do next.
     Hint,
 }
 
-/// Whether there is colour.
+/// Whether colours are enabled.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     colour: bool,
 }
 
 impl Style {
-    /// Colour where `is_terminal`, or where `CLICOLOR_FORCE` asks for it; never where `NO_COLOR` is set.
+    /// Enables colours if `is_terminal` or `CLICOLOR_FORCE` is set, unless `NO_COLOR` is set.
     pub fn when(is_terminal: bool) -> Style {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let disabled = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let forced =
             std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
-        Style { colour: (is_terminal || forced) && !refused }
+        Style { colour: (is_terminal || forced) && !disabled }
     }
 
-    /// Whether there is any.
+    /// Returns whether colours are enabled.
     pub fn has_colour(self) -> bool {
         self.colour
     }
 
-    /// `text` in the colour of its meaning.
+    /// Returns `text` in the colour of `tone`.
     pub fn paint(self, tone: Tone, text: &str) -> String {
         match code(tone) {
             Some(code) if self.colour => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_only_where_it_is_wanted() {
+    fn only_enabled_colours_are_printed() {
         assert_eq!(Style { colour: true }.paint(Tone::Good, "yes"), "\x1b[32myes\x1b[0m");
         assert_eq!(Style { colour: false }.paint(Tone::Good, "yes"), "yes");
         assert_eq!(Style { colour: true }.paint(Tone::Plain, "yes"), "yes");

@@ -1,38 +1,39 @@
-//! Tables that fit: columns are as wide as their content, and the ones that may shrink do so when the
-//! terminal is narrow. Text from outside cannot break a line or move the cursor.
+//! Tables that fit the terminal: columns are as wide as their content, and shrinkable columns are truncated on a
+//! narrow terminal. External text cannot break a line or move the cursor.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::style::{Style, Tone};
+use super::visible::visible;
 
-/// A column's heading, and whether it gives way on a narrow terminal.
+/// A column's heading, and whether the column is truncated on a narrow terminal.
 pub struct Column {
     heading: &'static str,
     shrinks: bool,
 }
 
 impl Column {
-    /// A column that is always shown whole.
+    /// Creates a column that is never truncated.
     pub fn fixed(heading: &'static str) -> Column {
         Column { heading, shrinks: false }
     }
 
-    /// A column that is cut where there is no room.
+    /// Creates a column that is truncated if there is no space.
     pub fn shrinking(heading: &'static str) -> Column {
         Column { heading, shrinks: true }
     }
 }
 
-/// A piece of text in a table.
+/// A cell of a table.
 pub struct Cell {
     text: String,
     tone: Tone,
 }
 
 impl Cell {
-    /// A cell in the colour of its meaning.
+    /// Creates a cell with a colour.
     pub fn toned(tone: Tone, text: &str) -> Cell {
-        Cell { text: printable(text), tone }
+        Cell { text: visible(text).into_owned(), tone }
     }
 }
 
@@ -42,20 +43,20 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// Rows under headings. A column in which every cell is empty is left out.
+/// Rows under headings. Columns without any text are omitted.
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// What separates columns.
+/// The space between columns.
 const GAP: usize = 2;
 
-/// A shrinking column never gets narrower than this.
+/// The minimum width of a shrinking column.
 const MIN_WIDTH: usize = 8;
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Table {
         Table { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
@@ -67,12 +68,12 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table as text, at most `width` columns wide where that is possible.
+    /// Renders the table, if possible at most `width` columns wide.
     pub fn render(&self, width: Option<usize>, style: Style) -> String {
         let shown: Vec<_> = (0..self.columns.len())
             .filter(|&at| self.rows.is_empty() || self.rows.iter().any(|row| !row[at].text.is_empty()))
@@ -97,7 +98,7 @@ impl Table {
         let mut excess =
             (widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)).saturating_sub(width);
         while excess > 0 {
-            // The widest of those that may shrink gives way first, one column at a time.
+            // Shrinks the widest shrinkable column first, by one character at a time.
             let candidates =
                 (0..shown.len()).filter(|&at| self.columns[shown[at]].shrinks && widths[at] > MIN_WIDTH);
             let Some(widest) = candidates.max_by_key(|&at| widths[at]) else {
@@ -123,7 +124,7 @@ fn line<'a>(cells: impl Iterator<Item = ((&'a str, Tone), usize)>, style: Style)
     line
 }
 
-/// `text` in at most `width` columns, with an ellipsis where something was cut off.
+/// Truncates `text` to at most `width` columns, with an ellipsis if anything was removed.
 pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -140,19 +141,6 @@ pub fn cut(text: &str, width: usize) -> String {
     }
     cut.push('…');
     cut
-}
-
-/// `text` with everything that could move the cursor written out.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
 }
 
 #[cfg(test)]
@@ -172,29 +160,29 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_column_is_left_out() {
+    fn empty_columns_are_omitted() {
         assert!(sample().render(None, plain()).starts_with("ID    COMMAND\n"));
     }
 
     #[test]
-    fn a_narrow_terminal_cuts_what_may_shrink() {
+    fn shrinkable_columns_are_truncated_on_a_narrow_terminal() {
         let text = sample().render(Some(24), plain());
         assert_eq!(text, "ID    COMMAND\na1b2  claude -p 'work o…\nc3d4  sh\n");
         assert!(text.lines().all(|line| line.width() <= 24));
     }
 
     #[test]
-    fn what_cannot_fit_is_still_readable() {
+    fn columns_keep_a_minimum_width() {
         assert!(sample().render(Some(3), plain()).contains("a1b2  claude …"));
     }
 
     #[test]
-    fn a_pipe_gets_everything() {
+    fn output_without_a_width_is_not_truncated() {
         assert!(sample().render(None, plain()).contains("until it is done'"));
     }
 
     #[test]
-    fn wide_characters_count_as_wide() {
+    fn wide_characters_count_as_two_columns() {
         let mut table = Table::new([Column::shrinking("NAME"), Column::fixed("X")]);
         table.row(["日本語日本語".into(), "x".into()]);
         let text = table.render(Some(11), plain());

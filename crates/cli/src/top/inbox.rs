@@ -1,5 +1,5 @@
-//! What other threads tell the view: keys, and how stopping went. One descriptor says that there is
-//! something, so that it can be waited for together with everything else.
+//! Events from other threads to the view: keys, and the results of stopping sessions. A file descriptor becomes
+//! ready with every event, so that the view can poll it together with its other sources.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,65 +10,65 @@ use ratatui::crossterm::event::{self, KeyEventKind};
 
 use super::update::Event;
 
-/// The end that reads.
+/// The receiving end.
 pub struct Inbox {
     events: Receiver<Event>,
-    bell: PipeReader,
-    sender: Messenger,
+    wake: PipeReader,
+    sender: EventSender,
 }
 
-/// The end that tells.
-pub struct Messenger {
+/// The sending end.
+pub struct EventSender {
     events: Sender<Event>,
-    bell: PipeWriter,
+    wake: PipeWriter,
 }
 
 impl Inbox {
-    /// An empty one.
+    /// Creates an empty inbox.
     pub fn open() -> io::Result<Inbox> {
         let (events_out, events) = mpsc::channel();
-        let (bell, bell_out) = io::pipe()?;
-        Ok(Inbox { events, bell, sender: Messenger { events: events_out, bell: bell_out } })
+        let (wake, wake_out) = io::pipe()?;
+        Ok(Inbox { events, wake, sender: EventSender { events: events_out, wake: wake_out } })
     }
 
-    /// Something that can tell from another thread.
-    pub fn messenger(&self) -> io::Result<Messenger> {
-        Ok(Messenger { events: self.sender.events.clone(), bell: self.sender.bell.try_clone()? })
+    /// Returns a sender for another thread.
+    pub fn sender(&self) -> io::Result<EventSender> {
+        Ok(EventSender { events: self.sender.events.clone(), wake: self.sender.wake.try_clone()? })
     }
 
-    /// What to wait for.
+    /// Returns the descriptor to poll.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wake.as_fd()
     }
 
-    /// Everything that was told. Call it when the descriptor is ready: it waits otherwise.
+    /// Returns the received events. Blocks unless the descriptor is ready.
     pub fn take(&mut self) -> io::Result<Vec<Event>> {
-        // One byte for each event: none is left behind without one.
-        let mut rung = [0; 64];
-        let count = self.bell.read(&mut rung)?;
+        // The pipe carries one byte per event, so a remaining event keeps the descriptor ready.
+        let mut bytes = [0; 64];
+        let count = self.wake.read(&mut bytes)?;
         Ok(self.events.try_iter().take(count).collect())
     }
 }
 
-impl Messenger {
-    /// Tells it; `false` where nobody listens any more.
-    pub fn tell(&mut self, event: Event) -> bool {
-        self.events.send(event).is_ok() && self.bell.write_all(&[0]).is_ok()
+impl EventSender {
+    /// Sends an event. Returns `false` if the inbox is closed.
+    pub fn send(&mut self, event: Event) -> bool {
+        self.events.send(event).is_ok() && self.wake.write_all(&[0]).is_ok()
     }
 }
 
-/// Reads the keyboard in a thread of its own, which ends with the program.
-pub fn read_keys(mut messenger: Messenger) -> io::Result<()> {
+/// Starts a thread that reads the keyboard until the program exits.
+pub fn read_keys(mut sender: EventSender) -> io::Result<()> {
     thread::Builder::new().name("keys".to_owned()).spawn(move || {
         loop {
-            let happened = match event::read() {
+            let received = match event::read() {
                 Ok(event::Event::Key(key)) if key.kind != KeyEventKind::Release => Event::Key(key),
                 Ok(event::Event::Resize(..)) => Event::Resized,
                 Ok(_) => continue,
                 Err(_) => Event::KeyboardLost,
             };
-            let is_last = matches!(happened, Event::KeyboardLost);
-            if !messenger.tell(happened) || is_last {
+            let is_last = matches!(received, Event::KeyboardLost);
+            if !sender.send(received) || is_last {
                 return;
             }
         }

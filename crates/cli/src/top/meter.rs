@@ -1,4 +1,4 @@
-//! From processor time to a share of a processor: what was used between two looks.
+//! Computes CPU usage from the CPU time used between two measurements.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 use sexton_core::SessionId;
 use sexton_core::probe::Usage;
 
-/// What a session uses, as it is shown.
+/// The resource usage of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
-    /// How many processes it has.
+    /// The number of processes.
     pub processes: usize,
-    /// Its share of one processor in percent; `None` until it was looked at twice.
+    /// The CPU usage in percent of one CPU; `None` until the second measurement.
     pub cpu: Option<f64>,
-    /// The memory that it holds, in bytes.
+    /// The memory in bytes.
     pub memory: u64,
 }
 
-/// Remembers the last look at each session.
+/// Keeps the last measurement of each session.
 #[derive(Default)]
 pub struct Meter {
     last: HashMap<SessionId, (Instant, Duration)>,
 }
 
 impl Meter {
-    /// The figures at `now`. Sessions that are not among `usage` are forgotten.
+    /// Returns the figures at `now`. Drops the measurements of sessions that are not in `usage`.
     pub fn read(
         &mut self,
         usage: impl IntoIterator<Item = (SessionId, Usage)>,
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_is_what_was_used_between_two_looks() {
+    fn cpu_usage_is_measured_between_two_readings() {
         let id = SessionId::random();
         let begin = Instant::now();
         let mut meter = Meter::default();
@@ -64,14 +64,14 @@ mod tests {
             let now = begin + Duration::from_secs(after);
             meter.read([(id.clone(), usage(used))], now)[&id].cpu
         };
-        assert_eq!(cpu(5000, 0), None, "one look tells nothing");
+        assert_eq!(cpu(5000, 0), None, "one measurement is not enough");
         assert_eq!(cpu(8000, 2), Some(150.0));
         assert_eq!(cpu(8000, 4), Some(0.0));
-        assert_eq!(cpu(7000, 6), Some(0.0), "a child took its time with it");
+        assert_eq!(cpu(7000, 6), Some(0.0), "the CPU time of an exited child is lost");
     }
 
     #[test]
-    fn a_session_that_ended_is_forgotten() {
+    fn ended_sessions_are_dropped() {
         let (one, two) = (SessionId::random(), SessionId::random());
         let begin = Instant::now();
         let mut meter = Meter::default();

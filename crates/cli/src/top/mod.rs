@@ -1,11 +1,11 @@
-//! `sexton top`, the live view: what sessions do, as they do it.
+//! `sexton top`: the live view of sessions.
 //!
-//! What is on the screen follows from a [`State`](state::State) alone ([`draw`]), and the state changes in
-//! one pure function ([`update`]), so that both are tested without a terminal. Files, processes and keys are
-//! the business of [`world`] and [`inbox`]; [`terminal`] gives the terminal back, whatever happens.
+//! The screen is drawn from a [`State`](state::State) alone ([`draw`]), and the state changes only in one pure
+//! function ([`update`]), so that both are tested without a terminal. [`world`] reads files and processes, and
+//! [`inbox`] reads keys. [`terminal`] restores the terminal in every case.
 //!
-//! Architecture invariant: nothing on the disk is read unless the kernel said that it changed. The timer
-//! looks at processes alone.
+//! Architecture invariant: no file is read unless the kernel reported a change of it. The timer only checks
+//! processes.
 
 pub mod draw;
 pub mod inbox;

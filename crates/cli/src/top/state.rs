@@ -1,4 +1,4 @@
-//! What the live view knows, and what follows from it alone.
+//! The state of the live view.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,29 @@ use super::text::last_line;
 use crate::commands::ps::command_line;
 use crate::probing::Observed;
 
-/// Everything that the screen shows.
+/// Everything that is shown on the screen.
 pub struct State {
     /// The sessions, newest first.
     pub rows: Vec<Row>,
-    /// Whether finished ones are among them.
+    /// Whether finished sessions are included.
     pub all: bool,
-    /// Only rows that contain this are shown.
+    /// The filter; only rows that contain it are shown.
     pub filter: String,
-    /// What fills the screen.
+    /// The current view.
     pub view: View,
-    /// What is asked on the last line.
+    /// The prompt on the last line.
     pub prompt: Option<Prompt>,
-    /// What is told there otherwise.
+    /// The notice on the last line if there is no prompt.
     pub notice: Option<Notice>,
-    /// Which row is chosen, and where the list begins.
+    /// The selected row and the scroll position of the list.
     pub table: TableState,
-    /// How many rows the list, or lines the log, had when it was drawn last.
+    /// The height of the list or log when it was last drawn.
     pub page: usize,
-    /// The time.
+    /// The current time.
     pub now: Time,
     /// The store's file, for the title.
     pub store: PathBuf,
-    /// Its user's home, which people write `~`.
+    /// The user's home directory, shown as `~`.
     pub home: Option<PathBuf>,
 }
 
@@ -43,73 +43,73 @@ pub struct State {
 pub struct Row {
     /// Its record.
     pub session: Session,
-    /// What was seen of its process.
+    /// The observed state of its process.
     pub observed: Option<Observed>,
-    /// What it uses; `None` where nothing of it lives, or nobody could look.
+    /// Its resource usage; `None` if it has no live process or could not be measured.
     pub figures: Option<Figures>,
     /// The end of its output.
     pub tail: Vec<String>,
 }
 
-/// What fills the screen.
+/// The view that fills the screen.
 #[derive(Debug)]
 pub enum View {
     /// The sessions.
     List,
     /// A session's output.
     Log(LogView),
-    /// The work that was saved of a session.
+    /// A session's rescue.
     Rescue(Box<RescueView>),
-    /// The keys.
+    /// The list of keys.
     Help,
 }
 
-/// A session's output, as far as it is kept.
+/// The kept part of a session's output.
 #[derive(Debug)]
 pub struct LogView {
-    /// Whose.
+    /// The session.
     pub session: SessionId,
-    /// For the title.
+    /// The session's name in the title.
     pub title: String,
     /// The newest lines.
     pub lines: Vec<String>,
-    /// Whether the last of them has not ended yet.
+    /// Whether the last line is incomplete.
     pub is_open: bool,
-    /// How many lines above the end it is looked at; 0 follows.
+    /// The scroll position in lines above the end; 0 follows the log.
     pub back: usize,
 }
 
-/// The work that was saved of a session.
+/// A session's rescue.
 #[derive(Debug)]
 pub struct RescueView {
-    /// For the title.
+    /// The session's name in the title.
     pub title: String,
-    /// What is in it.
+    /// Its contents.
     pub details: RescueDetails,
-    /// How far down it is looked at.
+    /// The scroll position in lines from the top.
     pub down: usize,
 }
 
-/// What is asked on the last line.
+/// A prompt on the last line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Prompt {
-    /// What to filter by; it is applied as it is typed.
+    /// The filter text, which is applied while it is typed.
     Filter,
-    /// Whether this session is to be stopped.
+    /// Confirmation to stop this session.
     Stop(SessionId),
 }
 
-/// What is told on the last line.
+/// A notice on the last line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// What.
+    /// The text.
     pub text: String,
-    /// Whether something went wrong.
+    /// Whether it is an error.
     pub is_error: bool,
 }
 
 impl State {
-    /// Nothing yet.
+    /// Creates a state without rows.
     pub fn new(all: bool, filter: String, store: PathBuf, now: Time) -> State {
         State {
             rows: Vec::new(),
@@ -126,19 +126,19 @@ impl State {
         }
     }
 
-    /// The rows that are shown: those that the filter fits.
+    /// Returns the rows that match the filter.
     pub fn shown(&self) -> Vec<&Row> {
         let wanted = self.filter.to_lowercase();
         self.rows.iter().filter(|row| wanted.is_empty() || row.contains(&wanted)).collect()
     }
 
-    /// The chosen row.
-    pub fn chosen(&self) -> Option<&Row> {
+    /// Returns the selected row.
+    pub fn selected(&self) -> Option<&Row> {
         self.shown().get(self.table.selected()?).copied()
     }
 
-    /// Chooses the row of `session`; where it is not shown, stays at the same place in the list.
-    pub fn choose(&mut self, session: Option<&SessionId>) {
+    /// Selects the row of `session`. If it is not shown, keeps the position in the list.
+    pub fn select(&mut self, session: Option<&SessionId>) {
         let shown = self.shown();
         let found = shown.iter().position(|row| Some(&row.session.id) == session);
         let last = shown.len().checked_sub(1);
@@ -146,26 +146,26 @@ impl State {
         self.table.select(place);
     }
 
-    /// Chooses the row `by` further down, or up, as far as there are any.
+    /// Moves the selection down by `by` rows, or up if negative, within the list.
     pub fn step(&mut self, by: isize) {
         let last = self.shown().len().saturating_sub(1);
         let at = self.table.selected().unwrap_or(0);
         self.table.select(Some(at.saturating_add_signed(by).min(last)).filter(|_| !self.shown().is_empty()));
     }
 
-    /// The row of `session`.
+    /// Returns the row of `session`.
     pub fn find(&self, session: &SessionId) -> Option<&Row> {
         self.rows.iter().find(|row| row.session.id == *session)
     }
 
-    /// Takes in new rows; the chosen one stays chosen.
+    /// Replaces the rows and keeps the selected session selected.
     pub fn replace_rows(&mut self, rows: Vec<Row>) {
-        let chosen = self.chosen().map(|row| row.session.id.clone());
+        let selected = self.selected().map(|row| row.session.id.clone());
         self.rows = rows;
-        self.choose(chosen.as_ref());
+        self.select(selected.as_ref());
     }
 
-    /// Takes in what was seen and measured.
+    /// Updates the observed states and figures of the rows.
     pub fn replace_figures(
         &mut self,
         observed: &HashMap<SessionId, Observed>,
@@ -177,7 +177,7 @@ impl State {
         }
     }
 
-    /// A path as people write it.
+    /// Returns a path with the home directory shortened to `~`.
     pub fn shorten(&self, path: &Path) -> String {
         let home = self.home.as_deref().filter(|home| home.components().count() > 1);
         match home.and_then(|home| path.strip_prefix(home).ok()) {
@@ -186,29 +186,29 @@ impl State {
         }
     }
 
-    /// How many of the sessions are active.
+    /// Returns the number of active sessions.
     pub fn active(&self) -> usize {
         self.rows.iter().filter(|row| row.session.status.is_active()).count()
     }
 }
 
 impl Row {
-    /// What it is called: its name, else its id.
+    /// Returns its name, or else its id.
     pub fn title(&self) -> &str {
         self.session.name.as_deref().unwrap_or(self.session.id.as_str())
     }
 
-    /// The last line of its output.
+    /// Returns the last line of its output.
     pub fn last_line(&self) -> &str {
         last_line(&self.tail)
     }
 
-    /// Its log.
+    /// Returns the path of its log.
     pub fn log_path(&self) -> Option<&Path> {
         self.session.log.as_ref().map(|log| log.path.as_path())
     }
 
-    /// Whether its name, id, ticket, status or command contains `wanted`, which is in lower case.
+    /// Returns whether its name, id, ticket, status or command contains `wanted`, which must be in lower case.
     fn contains(&self, wanted: &str) -> bool {
         let session = &self.session;
         let labels = [session.name.as_deref(), session.ticket.as_deref(), Some(session.status.as_str())];

@@ -1,5 +1,5 @@
-//! The terminal while the view is on it, and how it is given back: at the end, on a panic, on a signal, and
-//! while the program is suspended.
+//! Sets up the terminal for the view and restores it: at the end, on a panic, on a signal, and while the program
+//! is suspended.
 
 use std::io::{self, IsTerminal, Stdout};
 use std::panic;
@@ -19,76 +19,76 @@ use rustix::process::{Signal, kill_current_process_group};
 use super::draw::draw;
 use super::state::State;
 
-/// The terminal, taken over. Dropping it gives it back.
-pub struct Stage {
+/// The terminal, set up for the view. Dropping it restores the terminal.
+pub struct TerminalGuard {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     colour: bool,
 }
 
-/// Whether there is somebody to look and to press keys.
+/// Returns whether stdin and stdout are terminals.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
-impl Stage {
-    /// Takes the terminal over. A panic of this thread gives it back before it is reported; one of another
-    /// thread is for whoever started that thread to tell.
-    pub fn enter(colour: bool) -> io::Result<Stage> {
-        take_over()?;
-        let stage = Stage { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?, colour };
+impl TerminalGuard {
+    /// Sets up the terminal. A panic of this thread restores the terminal before it is printed. A panic of another
+    /// thread is not printed; the code that started the thread reports it.
+    pub fn enter(colour: bool) -> io::Result<TerminalGuard> {
+        set_up()?;
+        let guard = TerminalGuard { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?, colour };
         let (before, owner) = (panic::take_hook(), thread::current().id());
         panic::set_hook(Box::new(move |panicked| {
             if thread::current().id() == owner {
-                give_back();
+                restore();
                 before(panicked);
             }
         }));
-        Ok(stage)
+        Ok(guard)
     }
 
-    /// Shows `state`.
+    /// Draws `state`.
     pub fn draw(&mut self, state: &mut State) -> io::Result<()> {
         let colour = self.colour;
         self.terminal.draw(|frame| {
             draw(frame, state);
             if !colour {
-                // What is bold, faint or reversed stays.
+                // Bold, dim and reversed text is kept.
                 frame.buffer_mut().content.iter_mut().for_each(|cell| cell.fg = Color::Reset);
             }
         })?;
         Ok(())
     }
 
-    /// Gives the terminal to the shell, as programs do on Ctrl-Z, and takes it over again when the shell
-    /// brings this program back. Where there is no shell that could, nothing stops.
+    /// Restores the terminal and stops this process group, as on Ctrl-Z. Sets the terminal up again when the shell
+    /// continues the program. Without a shell with job control, the process does not stop.
     pub fn suspend(&mut self) -> io::Result<()> {
-        give_back();
+        restore();
         kill_current_process_group(Signal::TSTP)?;
         self.resume()
     }
 
-    /// Takes the terminal over again, and shows everything anew.
+    /// Sets up the terminal again and forces a full redraw.
     pub fn resume(&mut self) -> io::Result<()> {
-        take_over()?;
-        // Not `clear`: that would ask the terminal where its cursor is, and the answer comes as keys do.
+        set_up()?;
+        // Not `clear`: it queries the cursor position, and the terminal's answer arrives as keyboard input.
         let size = self.terminal.size()?;
         self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 }
 
-impl Drop for Stage {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
-fn take_over() -> io::Result<()> {
+fn set_up() -> io::Result<()> {
     enable_raw_mode()?;
     execute!(io::stdout(), EnterAlternateScreen)
 }
 
-fn give_back() {
-    // Each is tried whatever became of the other; a terminal that is gone needs neither.
+fn restore() {
+    // Both are attempted even if one fails; a closed terminal needs neither.
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
@@ -97,25 +97,25 @@ fn give_back() {
 mod tests {
     use super::*;
 
-    /// Set where this test is to panic, on a terminal of its own.
+    /// Set in the child process of the test, which panics on its own terminal.
     const PANICS: &str = "SEXTON_TEST_PANICS";
 
     #[test]
-    fn a_panic_gives_the_terminal_back_before_it_is_reported() {
+    fn panic_restores_the_terminal_before_it_is_printed() {
         if std::env::var_os(PANICS).is_some() {
-            let _stage = Stage::enter(true).unwrap();
-            panic!("on the stage");
+            let _guard = TerminalGuard::enter(true).unwrap();
+            panic!("in the view");
         }
         let folder = tempfile::tempdir().unwrap();
-        let terminal = sexton_field::tmux::Terminal::open(folder.path(), 100, 30, |command| {
+        let terminal = sexton_test_harness::tmux::Terminal::open(folder.path(), 100, 30, |command| {
             command.env(PANICS, "1").env("RUST_BACKTRACE", "0");
         });
-        let this = std::env::current_exe().unwrap();
-        let name = "top::terminal::tests::a_panic_gives_the_terminal_back_before_it_is_reported";
-        let look = "stty -a | grep -ow -e -echo -e -icanon; echo looked";
-        terminal.type_line(&format!("clear; {} --exact {name} --nocapture; {look}", this.display()));
-        let screen = terminal.wait_for("\nlooked");
-        assert!(screen.contains("on the stage"), "{screen}");
+        let this = sexton_test_harness::quote(std::env::current_exe().unwrap().to_str().unwrap());
+        let name = "top::terminal::tests::panic_restores_the_terminal_before_it_is_printed";
+        let check = "stty -a | grep -ow -e -echo -e -icanon; echo checked";
+        terminal.type_line(&format!("clear; {this} --exact {name} --nocapture; {check}"));
+        let screen = terminal.wait_for("\nchecked");
+        assert!(screen.contains("in the view"), "{screen}");
         assert!(!screen.contains("\n-echo") && !screen.contains("\n-icanon"), "{screen}");
         assert!(!terminal.is_taken_over());
     }

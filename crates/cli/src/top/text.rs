@@ -1,7 +1,9 @@
-//! Output of agents as text that cannot move the cursor, and figures that fit into a column.
+//! Converts agents' output into plain text, and formats figures for columns.
 
-/// The lines of `output` as a terminal would have left them: without colours and other commands to the
-/// terminal, and where a line was drawn over, as it was drawn last.
+use crate::screen::acts_on_terminal;
+
+/// Returns the lines of `output` as plain text: without escape sequences, and for a line that was overwritten with
+/// carriage returns, the last version.
 pub fn plain_lines(output: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(output);
     let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -11,29 +13,30 @@ pub fn plain_lines(output: &[u8]) -> Vec<String> {
     text.split('\n').map(plain_line).collect()
 }
 
-/// The last line that says something.
+/// Returns the last line that is not blank.
 pub fn last_line(lines: &[String]) -> &str {
     lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty()).unwrap_or_default()
 }
 
 fn plain_line(line: &str) -> String {
     let line = line.strip_suffix('\r').unwrap_or(line);
-    let drawn_last = line.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default();
-    let mut plain = String::with_capacity(drawn_last.len());
-    let mut characters = drawn_last.chars().peekable();
+    let last_version = line.rsplit('\r').find(|part| !part.is_empty()).unwrap_or_default();
+    let mut plain = String::with_capacity(last_version.len());
+    let mut characters = last_version.chars().peekable();
     while let Some(character) = characters.next() {
         match character {
-            '\x1b' => skip_command(&mut characters),
+            '\x1b' => skip_escape_sequence(&mut characters),
             '\t' => plain.push_str("    "),
             control if control.is_control() => {}
+            other if acts_on_terminal(other) => plain.extend(other.escape_default()),
             other => plain.push(other),
         }
     }
     plain
 }
 
-/// Skips what follows an escape character: `[` to a letter, `]` to a bell or `ESC \`, or one character.
-fn skip_command(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+/// Skips the rest of an escape sequence: `[` up to a letter, `]` up to a bell or `ESC \`, or one character.
+fn skip_escape_sequence(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match characters.next() {
         Some('[') => while characters.next().is_some_and(|c| !('\x40'..='\x7e').contains(&c)) {},
         Some(']') => {
@@ -47,7 +50,7 @@ fn skip_command(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// Bytes in at most five columns: `640K`, `12.5M`, `3.2G`.
+/// Formats bytes in at most five columns: `640K`, `12.5M`, `3.2G`.
 pub fn format_memory(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     let mut tenths = bytes.saturating_mul(10) / 1024;
@@ -63,7 +66,7 @@ pub fn format_memory(bytes: u64) -> String {
     }
 }
 
-/// A share of one processor, as `top` shows it: two busy ones are 200%.
+/// Formats CPU usage in percent of one CPU, so two busy CPUs are 200%.
 pub fn format_cpu(percent: f64) -> String {
     format!("{percent:.0}%")
 }
@@ -73,31 +76,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_to_the_terminal_are_no_text() {
+    fn escape_sequences_are_removed() {
         let output =
             b"\x1b[1;32mgreen\x1b[0m\n\x1b]0;title\x07after\n\x1b]8;;x\x1b\\link\n\x1b(B\x1b7b\x07\ta";
         assert_eq!(plain_lines(output), ["green", "after", "link", "Bb    a"]);
     }
 
     #[test]
-    fn a_line_that_was_drawn_over_is_shown_as_it_was_last() {
+    fn overwritten_line_keeps_its_last_version() {
         assert_eq!(plain_lines(b"10%\r50%\r100%\r\ndone\r"), ["100%", "done"]);
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_replaced_and_cut_sequences_end_with_the_line() {
+    fn invalid_utf8_is_replaced_and_incomplete_sequences_end_with_the_line() {
         assert_eq!(plain_lines(b"a\xffb\n\x1b[31"), ["a\u{fffd}b", ""]);
         assert_eq!(plain_lines(b""), Vec::<String>::new());
     }
 
     #[test]
-    fn the_last_line_is_the_last_that_says_something() {
+    fn last_line_skips_blank_lines() {
         assert_eq!(last_line(&plain_lines(b"one\n  two  \n\n   \n")), "two");
         assert_eq!(last_line(&[]), "");
     }
 
     #[test]
-    fn figures_fit_their_columns() {
+    fn figures_fit_in_their_columns() {
         let sizes = [
             0,
             640 << 10,

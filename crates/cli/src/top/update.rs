@@ -1,4 +1,4 @@
-//! How the live view changes: one pure function of what was and what happened.
+//! Updates the state of the live view: a pure function of the state and an event.
 
 use std::collections::HashMap;
 
@@ -10,71 +10,71 @@ use super::meter::Figures;
 use super::state::{LogView, Notice, Prompt, RescueView, Row, State, View};
 use crate::probing::Observed;
 
-/// Something that happened.
+/// An event.
 pub enum Event {
     /// A key was pressed.
     Key(KeyEvent),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resized,
-    /// The keyboard is gone.
+    /// The keyboard can no longer be read.
     KeyboardLost,
     /// The records changed.
     Records(Vec<Row>),
-    /// Processes were looked at.
-    Looked(HashMap<SessionId, Observed>, HashMap<SessionId, Figures>),
+    /// Processes were observed and measured.
+    Observed(HashMap<SessionId, Observed>, HashMap<SessionId, Figures>),
     /// The end of a session's output changed.
     Tail(SessionId, Vec<String>),
-    /// The output that is followed goes on.
+    /// The followed output changed.
     Log(LogPart),
-    /// The work that was asked for, or why it cannot be shown.
+    /// The requested rescue, or why it cannot be shown.
     Rescue(SessionId, Result<Box<RescueDetails>, String>),
-    /// What became of stopping a session.
+    /// The result of stopping a session.
     Stopped(Result<String, String>),
     /// Time passed.
     Tick(Time),
 }
 
-/// More of the output that is followed.
+/// New output of the followed log.
 #[derive(Default)]
 pub struct LogPart {
-    /// The lines that have ended. They begin with the one that had not, if there was one.
+    /// The complete lines, starting with the previously incomplete line if there was one.
     pub lines: Vec<String>,
-    /// The line that has not ended yet.
+    /// The last line, if it is incomplete.
     pub open: Option<String>,
-    /// Whether all that was there before is gone.
+    /// Whether it replaces all earlier output.
     pub is_anew: bool,
 }
 
-/// Something to do about it.
+/// An action that an event requires.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// End the view.
+    /// Quit the view.
     Quit,
-    /// Give the terminal to the shell until it comes back.
+    /// Suspend the program and return to the shell.
     Suspend,
     /// Read the records again.
     Reload,
     /// Follow this session's output.
     Follow(SessionId),
-    /// Follow no output any more.
+    /// Stop following output.
     Unfollow,
-    /// Look for the work that was saved of this session.
+    /// Load the rescue of this session.
     FindRescue(SessionId),
     /// Stop this session.
     Stop(SessionId),
 }
 
-/// How many lines of a followed log are kept.
+/// The maximum number of kept lines of a followed log.
 pub const KEPT_LINES: usize = 5000;
 
-/// Changes `state` by what happened, and says what is to be done.
+/// Updates `state` after an event, and returns the action to take.
 pub fn update(state: &mut State, event: Event) -> Option<Effect> {
     match event {
         Event::Key(key) => return press(state, key),
         Event::KeyboardLost => return Some(Effect::Quit),
         Event::Resized => {}
         Event::Records(rows) => state.replace_rows(rows),
-        Event::Looked(observed, figures) => state.replace_figures(&observed, &figures),
+        Event::Observed(observed, figures) => state.replace_figures(&observed, &figures),
         Event::Tail(session, tail) => {
             if let Some(row) = state.rows.iter_mut().find(|row| row.session.id == session) {
                 row.tail = tail;
@@ -104,7 +104,7 @@ fn append(state: &mut State, part: LogPart) {
     log.is_open = part.open.is_some();
     log.lines.extend(part.lines);
     log.lines.extend(part.open);
-    // Who looks back keeps looking at the same lines.
+    // If the log is scrolled back, the same lines stay visible.
     if log.back > 0 {
         log.back += log.lines.len().saturating_sub(before);
     }
@@ -159,7 +159,7 @@ fn press(state: &mut State, key: KeyEvent) -> Option<Effect> {
 }
 
 fn edit_filter(state: &mut State, key: KeyCode) {
-    let chosen = state.chosen().map(|row| row.session.id.clone());
+    let selected = state.selected().map(|row| row.session.id.clone());
     match key {
         KeyCode::Enter => state.prompt = None,
         KeyCode::Esc => {
@@ -172,7 +172,7 @@ fn edit_filter(state: &mut State, key: KeyCode) {
         KeyCode::Down => return state.step(1),
         _ => {}
     }
-    state.choose(chosen.as_ref());
+    state.select(selected.as_ref());
 }
 
 fn press_in_list(state: &mut State, key: KeyCode) -> Option<Effect> {
@@ -187,9 +187,9 @@ fn press_in_list(state: &mut State, key: KeyCode) -> Option<Effect> {
         KeyCode::End | KeyCode::Char('G') => state.step(isize::MAX),
         KeyCode::Char('/') => state.prompt = Some(Prompt::Filter),
         KeyCode::Esc => {
-            let chosen = state.chosen().map(|row| row.session.id.clone());
+            let selected = state.selected().map(|row| row.session.id.clone());
             state.filter.clear();
-            state.choose(chosen.as_ref());
+            state.select(selected.as_ref());
         }
         KeyCode::Char('?' | 'h') => state.view = View::Help,
         KeyCode::Char('a') => {
@@ -197,17 +197,17 @@ fn press_in_list(state: &mut State, key: KeyCode) -> Option<Effect> {
             return Some(Effect::Reload);
         }
         KeyCode::Enter | KeyCode::Char('l') => return open_log(state),
-        KeyCode::Char('r') => return state.chosen().map(|row| Effect::FindRescue(row.session.id.clone())),
-        KeyCode::Char('s') => ask_to_stop(state),
+        KeyCode::Char('r') => return state.selected().map(|row| Effect::FindRescue(row.session.id.clone())),
+        KeyCode::Char('s') => prompt_stop(state),
         _ => {}
     }
     None
 }
 
 fn open_log(state: &mut State) -> Option<Effect> {
-    let row = state.chosen()?;
+    let row = state.selected()?;
     if row.log_path().is_none() {
-        let text = format!("{} has no log: something else started it", row.title());
+        let text = format!("{} has no log: it was started by another program", row.title());
         state.notice = Some(Notice { text, is_error: false });
         return None;
     }
@@ -218,12 +218,12 @@ fn open_log(state: &mut State) -> Option<Effect> {
     Some(Effect::Follow(session))
 }
 
-fn ask_to_stop(state: &mut State) {
-    let Some(row) = state.chosen() else { return };
+fn prompt_stop(state: &mut State) {
+    let Some(row) = state.selected() else { return };
     if row.session.status.is_active() {
         state.prompt = Some(Prompt::Stop(row.session.id.clone()));
     } else {
-        let text = format!("{} has ended already ({})", row.title(), row.session.status);
+        let text = format!("{} has already ended ({})", row.title(), row.session.status);
         state.notice = Some(Notice { text, is_error: false });
     }
 }
@@ -241,8 +241,8 @@ fn press_in_log(state: &mut State, key: KeyCode) -> Option<Effect> {
         KeyCode::End | KeyCode::Char('G') => 0,
         KeyCode::Char('s') => {
             let session = log.session.clone();
-            state.choose(Some(&session));
-            ask_to_stop(state);
+            state.select(Some(&session));
+            prompt_stop(state);
             return None;
         }
         KeyCode::Esc | KeyCode::Char('q' | 'h') | KeyCode::Left | KeyCode::Backspace => {
@@ -272,7 +272,7 @@ fn press_in_rescue(state: &mut State, key: KeyCode) -> Option<Effect> {
     None
 }
 
-/// Goes back to the list, where the key means that.
+/// Returns to the list if `key` closes the view.
 fn close(state: &mut State, key: KeyCode) -> Option<Effect> {
     let leaves = matches!(
         key,

@@ -1,4 +1,4 @@
-//! What the view looks at: the records, the processes, the ends of the logs, and what changed of them.
+//! The data sources of the view: records, processes and logs, and their changes.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sexton_core::probe::Group;
 use sexton_core::store::Damage;
-use sexton_core::{Host, ProcessProbe, Query, SessionId, Store, WorktreeCleaner};
+use sexton_core::{Incarnation, ProcessProbe, Query, SessionId, Store, WorktreeCleaner};
 use sexton_durable::MarkFile;
 use sexton_supervise::{ChangeWatch, LogReader, PendingExits};
 
@@ -19,37 +19,37 @@ use crate::commands::ps::load_sessions;
 use crate::failure::{Failure, chain};
 use crate::probing::{Observed, observe};
 
-/// How many finished sessions are listed at most.
+/// The maximum number of finished sessions in the list.
 const LISTED: usize = 500;
 
-/// How much of the end of a log is read for the list.
+/// The number of bytes to read from the end of a log for the list.
 const TAIL_BYTES: u64 = 8 * 1024;
 
-/// How many lines of it are kept.
+/// The number of lines to keep of it.
 const TAIL_LINES: usize = 40;
 
-/// What does not change all the time is read at most this often, however often it is written.
+/// The minimum times between two reads, however often the files change.
 const RECORDS_PAUSE: Duration = Duration::from_millis(100);
 const LOGS_PAUSE: Duration = Duration::from_millis(250);
 
-/// How often a store that cannot be watched, because it is a directory of many files, is read.
+/// How often a store that is a directory of many files, and cannot be watched, is read.
 const UNWATCHED: Duration = Duration::from_secs(2);
 
-/// What the view looks at.
+/// The data sources of the view.
 pub struct World {
-    /// The records.
+    /// The store.
     pub store: Box<dyn Store>,
-    /// The processes.
+    /// The process probe.
     pub probe: Box<dyn ProcessProbe>,
-    /// The work that was saved.
+    /// Access to rescues.
     pub cleaner: Option<Box<dyn WorktreeCleaner>>,
-    /// Ends that wait for a writer.
+    /// Exits that are not yet in the store.
     pub exits: PendingExits,
     /// This machine.
-    pub here: Host,
-    /// What tells of changes.
+    pub here: Incarnation,
+    /// Reports file changes.
     pub changes: ChangeWatch,
-    /// Damage of the store that was met on the way.
+    /// Damage of the store found so far.
     pub damage: Vec<Damage>,
     meter: Meter,
     logs: HashMap<PathBuf, SessionId>,
@@ -57,7 +57,7 @@ pub struct World {
     logs_read: Option<Instant>,
     records_changed: bool,
     records_read: Option<Instant>,
-    /// A store that is a directory has no single file that says whether anything changed.
+    /// Whether the store is a directory, which has no single file to watch for changes.
     is_unwatched: bool,
     followed: Option<Followed>,
 }
@@ -69,21 +69,21 @@ struct Followed {
 }
 
 impl World {
-    /// Opens what the view looks at.
+    /// Creates the data sources.
     pub fn new(
         store: Box<dyn Store>,
         probe: Box<dyn ProcessProbe>,
         cleaner: Option<Box<dyn WorktreeCleaner>>,
         exits: PendingExits,
-        here: Host,
-    ) -> io::Result<World> {
-        Ok(World {
+        here: Incarnation,
+    ) -> World {
+        World {
             store,
             probe,
             cleaner,
             exits,
             here,
-            changes: ChangeWatch::open()?,
+            changes: ChangeWatch::open(),
             damage: Vec::new(),
             meter: Meter::default(),
             logs: HashMap::new(),
@@ -93,10 +93,10 @@ impl World {
             records_read: None,
             is_unwatched: false,
             followed: None,
-        })
+        }
     }
 
-    /// Takes note of what changed.
+    /// Records which files changed.
     pub fn note(&mut self, paths: Vec<PathBuf>) {
         for path in paths {
             if self.logs.contains_key(&path) || self.followed.as_ref().is_some_and(|log| log.is_at(&path)) {
@@ -107,13 +107,13 @@ impl World {
         }
     }
 
-    /// The records are to be read again, whatever the disk says.
-    pub fn forget_records(&mut self) {
+    /// Forces the records to be read again.
+    pub fn invalidate_records(&mut self) {
         self.records_changed = true;
         self.records_read = None;
     }
 
-    /// When something is to be read, if nothing happens before.
+    /// Returns when the next read is due.
     pub fn next_read(&self) -> Option<Instant> {
         let due = |read: Option<Instant>, pause| read.map_or_else(Instant::now, |read| read + pause);
         let records = self.records_changed.then(|| due(self.records_read, RECORDS_PAUSE));
@@ -122,7 +122,7 @@ impl World {
         [records, unwatched, logs].into_iter().flatten().min()
     }
 
-    /// Reads what changed and is due, and tells of it.
+    /// Reads the changed files that are due, and returns the events.
     pub async fn read(&mut self, state: &State) -> Result<Vec<Event>, Failure> {
         let now = Instant::now();
         let is_due = |read: Option<Instant>, pause| read.is_none_or(|read| now >= read + pause);
@@ -142,8 +142,8 @@ impl World {
         Ok(events)
     }
 
-    /// Asks to be told when a record changes: through the store's mark, and where there is none yet through
-    /// the nearest directory in which it, or what it will lie in, must appear.
+    /// Watches for changes of records through the store's mark file. If that does not exist yet, watches its nearest
+    /// existing ancestor directory.
     fn watch_records(&mut self) -> io::Result<()> {
         let store = self.store.describe().path;
         self.is_unwatched = store.is_dir();
@@ -159,12 +159,15 @@ impl World {
     async fn load_rows(&mut self, state: &State) -> Result<Vec<Row>, Failure> {
         self.watch_records().map_err(|error| Failure::new(format!("cannot watch the store: {error}")))?;
         self.records_changed = false;
-        let active = load_sessions(&Query::active(), self.store.as_ref(), &self.exits).await?;
+        let active =
+            load_sessions(&Query::active(), self.store.as_ref(), &self.exits, Some(self.probe.as_ref()))
+                .await?;
         let mut damage = active.damage;
         let mut sessions = active.sessions;
         if state.all {
             let query = Query::all().limit(LISTED);
-            let newest = load_sessions(&query, self.store.as_ref(), &self.exits).await?;
+            let newest =
+                load_sessions(&query, self.store.as_ref(), &self.exits, Some(self.probe.as_ref())).await?;
             damage.extend(newest.damage);
             let known: HashSet<_> = newest.sessions.iter().map(|session| session.id.clone()).collect();
             sessions.retain(|session| !known.contains(&session.id));
@@ -185,7 +188,7 @@ impl World {
             let observed = observe(self.probe.as_ref(), &self.here, &session).await;
             let figures = known.and_then(|row| row.figures).filter(|_| session.status.is_active());
             let mut row = Row { session, observed, figures, tail: Vec::new() };
-            // The output of a session that is known, and has not ended since, is as its log's watch says.
+            // The tail of a known session whose status is unchanged is kept up to date by the watch on its log.
             row.tail = match known {
                 Some(known) if known.session.status == row.session.status => known.tail.clone(),
                 _ => match row.log_path().map(Path::to_owned) {
@@ -198,7 +201,7 @@ impl World {
         Ok(rows)
     }
 
-    /// The end of a log; it is watched where more may come.
+    /// Loads the end of a log. Watches the log of an active session.
     fn load_tail(&mut self, log: &Path, is_active: bool) -> Result<Vec<String>, Failure> {
         let failed = |error| Failure::new(format!("cannot read the log {}: {error}", log.display()));
         if is_active {
@@ -221,7 +224,7 @@ impl World {
         Ok(events)
     }
 
-    /// Begins to follow a log, from its last lines on.
+    /// Starts to follow a log at its last `lines` lines.
     pub fn follow(&mut self, log: &Path, lines: usize) -> Result<Vec<Event>, Failure> {
         let failed = |error| Failure::new(format!("cannot read the log {}: {error}", log.display()));
         let mut reader = LogReader::open(log).map_err(failed)?;
@@ -230,7 +233,7 @@ impl World {
         self.read_followed()
     }
 
-    /// Follows no log any more.
+    /// Stops following a log.
     pub fn unfollow(&mut self) {
         self.followed = None;
     }
@@ -245,7 +248,7 @@ impl World {
             let chunk = followed.reader.read_from(followed.cursor).map_err(failed)?;
             let is_anew = followed.is_new || chunk.truncated && chunk.cursor < followed.cursor;
             let is_last = chunk.bytes.len() < CHUNK_IS_FULL;
-            // A line that has not ended yet is read again with what comes.
+            // An incomplete line is read again together with its continuation.
             let ended = chunk.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             let taken = if is_last { ended } else { chunk.bytes.len() };
             let (lines, open) = chunk.bytes.split_at(taken);
@@ -259,38 +262,38 @@ impl World {
         }
     }
 
-    /// Looks at the processes of the active sessions. Where one has ended, its record may have changed in
-    /// ways that no watch tells.
-    pub async fn look(&mut self, state: &State) -> Event {
+    /// Checks the processes of the active sessions. If one has ended, its record may have changed without an event
+    /// of the watch.
+    pub async fn check_processes(&mut self, state: &State) -> Event {
         let active: Vec<_> = state.rows.iter().filter(|row| row.session.status.is_active()).collect();
         let mut observed = HashMap::new();
         for row in &active {
-            if let Some(seen) = observe(self.probe.as_ref(), &self.here, &row.session).await {
-                self.records_changed |= row.observed.as_ref() != Some(&seen);
-                observed.insert(row.session.id.clone(), seen);
+            if let Some(current) = observe(self.probe.as_ref(), &self.here, &row.session).await {
+                self.records_changed |= row.observed.as_ref() != Some(&current);
+                observed.insert(row.session.id.clone(), current);
             }
         }
         let alive: Vec<_> = active
             .iter()
-            .filter(|row| observed.get(&row.session.id) == Some(&Observed::Alive))
+            .filter(|row| observed.get(&row.session.id).is_some_and(Observed::is_running))
             .map(|row| Group::of(&row.session))
             .collect();
-        // Figures are a courtesy: a probe that cannot measure leaves their columns empty.
+        // Figures are optional: if the probe cannot measure, their columns are empty.
         let usage =
             if alive.is_empty() { Vec::new() } else { self.probe.usage(&alive).await.unwrap_or_default() };
         let usage = alive.into_iter().map(|group| group.session).zip(usage);
         let figures = self.meter.read(usage, Instant::now());
-        Event::Looked(observed, figures)
+        Event::Observed(observed, figures)
     }
 
-    /// The work that was saved of a session, or why there is none to show.
+    /// Loads the rescue of a session, or returns why there is none.
     pub async fn find_rescue(&self, state: &State, session: &SessionId) -> Event {
         let found = async {
             let row = state.find(session).ok_or("the session is no longer listed")?;
             let repo = row.session.worktree.as_ref().and_then(|worktree| worktree.repo.as_ref());
             let repo =
-                repo.ok_or_else(|| format!("{} has no worktree, so nothing was rescued", row.title()))?;
-            let cleaner = self.cleaner.as_ref().ok_or("this build has no worktrees")?;
+                repo.ok_or_else(|| format!("{} has no worktree, so there is no rescue", row.title()))?;
+            let cleaner = self.cleaner.as_ref().ok_or("this build has no worktree support")?;
             let described = cleaner.describe_rescue(repo.as_path(), session).await;
             described.map(Box::new).map_err(|error| chain(&error))
         };
@@ -298,7 +301,7 @@ impl World {
     }
 }
 
-/// A read that returned less came to the end of the log.
+/// A read that returned fewer bytes reached the end of the log.
 const CHUNK_IS_FULL: usize = 1024 * 1024;
 
 impl Followed {

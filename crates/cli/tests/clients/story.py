@@ -1,8 +1,8 @@
-"""The whole story, told by the official Python client: list, start, read incrementally, wait, kill; the
-server is killed -9, a new one sees the session, and recovery ends it.
+"""The whole scenario with the official Python client: list, start, read incrementally, wait, kill; then the server
+is killed with SIGKILL, a new server lists the session, and recovery stops it.
 
-Called with the program and a directory to work in. The client checks every answer against the schema that
-the tool has declared; what is wrong beyond that fails an assertion here.
+Arguments: the program and a working directory. The client checks every response against the schema that the tool
+declares; the assertions here check the rest.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ def server(*flags):
 
 async def call(client, tool, progress=None, **arguments):
     result = await client.call_tool(tool, arguments, progress_callback=progress)
-    told = result.structured_content
-    assert told["success"] is not result.is_error, told
-    if not told["success"]:
-        assert told["error"] and told["suggestion"], told
-    return told
+    reply = result.structured_content
+    assert reply["success"] is not result.is_error, reply
+    if not reply["success"]:
+        assert reply["error"] and reply["suggestion"], reply
+    return reply
 
 
 async def read_until(client, session, cursor, text):
@@ -58,16 +58,16 @@ async def first_server():
             text, cursor = await read_until(client, steps, started["cursor"], "one\n")
             assert text == "one\n", text
             assert (await call(client, "read_output", session=steps, cursor=cursor))["output"] == ""
-            heard = []
+            messages = []
 
             async def progress(done, total, message):
-                heard.append(message)
-                # It is told to go on once it was heard that it is being waited for.
+                messages.append(message)
+                # The first progress message shows that the wait has started; let the script continue.
                 open(os.path.join(WORK, "go"), "w").close()
 
             ended = await call(client, "wait_session", progress, session="steps", timeout=120)
             assert ended["ended"] and ended["session"]["exit_code"] == 3, ended
-            assert heard and steps in heard[0], heard
+            assert messages and steps in messages[0], messages
             rest = await call(client, "read_output", session=steps, cursor=cursor)
             assert (rest["output"], rest["eof"]) == ("two\n", True), rest
 
@@ -101,10 +101,10 @@ async def next_server(left):
         assert (await call(client, "list_sessions", which="running"))["sessions"] == []
 
 
-async def story():
+async def scenario():
     left = await first_server()
     await next_server(left)
     print(left)
 
 
-asyncio.run(story())
+asyncio.run(scenario())

@@ -1,9 +1,9 @@
-//! What the tests of the whole program stand on, with the backends of the program linked in.
+//! Support for the tests of the whole program, with the program's backends linked in.
 
-#![allow(dead_code, unused_imports, reason = "each test target uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test target uses a different part")]
 
 use sexton_cli as _;
-pub use sexton_field::*;
+pub use sexton_test_harness::*;
 
 pub mod mcp;
 pub mod tickets;

@@ -1,5 +1,5 @@
-//! A repository with tickets, a query that names those that are open, and an agent that does with each what its
-//! name says.
+//! A repository with tickets, a query that lists the open ones, and an agent whose behaviour depends on the name of the
+//! ticket.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use super::repository::Repository;
-use super::{Ran, Yard, eventually, processes_with};
+use super::{Ran, TestEnv, eventually, processes_with};
 
-/// What every loop of these tests works with. Pauses are short, and an attempt that hangs is soon noticed.
+/// The settings of all loops in these tests: short pauses and few retries.
 pub const QUICK: &str = "contain = \"tree\"\nstore.durability = \"process\"\nstop.grace = \"500ms\"\n\
     [ralph]\nsleep_between_tickets = \"0s\"\nsleep_between_retries = \"50ms\"\nmax_restarts = 1\n";
 
-/// The agent. Every kind can be cut off anywhere and begun again on what it left.
+/// The agent. Every kind of ticket can be interrupted anywhere and restarted on the work that is left.
 const AGENT: &str = r#"
 set -eu
 ticket=$1
@@ -41,27 +41,27 @@ second-*)
 esac
 "#;
 
-/// Names what is open, in the order of the list.
+/// Lists the open tickets, in the order of the file.
 const QUERY: &str =
     r#"while read -r ticket; do test -e "$HOME/closed/$ticket" || echo "$ticket"; done < "$HOME/tickets""#;
 
-/// A yard with a repository and tickets.
+/// A test environment with a repository and tickets.
 pub struct Tickets {
-    pub yard: Yard,
+    pub test_env: TestEnv,
     pub repository: Repository,
     marker: String,
 }
 
 impl Tickets {
-    /// These tickets, open.
+    /// Creates an environment with these tickets, all open.
     pub fn new(tickets: &[&str]) -> Tickets {
         Tickets::with_settings(tickets, QUICK)
     }
 
     pub fn with_settings(tickets: &[&str], settings: &str) -> Tickets {
-        let yard = Yard::new().with_settings(settings);
-        let repository = Repository::in_work_dir(&yard);
-        let home = yard.path();
+        let test_env = TestEnv::new().with_settings(settings);
+        let repository = Repository::in_work_dir(&test_env);
+        let home = test_env.path();
         std::fs::write(home.join("first"), repository.git(&["rev-parse", "HEAD"])).unwrap();
         std::fs::write(repository.path().join("tracked"), "as it is now\n").unwrap();
         repository.git(&["commit", "--quiet", "--all", "--message", "the state of things"]);
@@ -70,15 +70,15 @@ impl Tickets {
         let list: String = tickets.iter().map(|ticket| format!("{ticket}\n")).collect();
         std::fs::write(home.join("tickets"), list).unwrap();
         let marker = format!("RALPH_TEST={}", home.display());
-        Tickets { yard, repository, marker }
+        Tickets { test_env, repository, marker }
     }
 
-    /// The agent as `--agent` takes it.
+    /// Returns the agent, as an argument of `--agent`.
     pub fn agent(&self) -> String {
-        format!("sh '{}' {{ticket}}", self.yard.path().join("agent.sh").display())
+        format!("sh '{}' {{ticket}}", self.test_env.path().join("agent.sh").display())
     }
 
-    /// `sexton ralph start` on the open tickets.
+    /// Returns a `sexton ralph start` command on the open tickets.
     pub fn start(&self, more: &[&str]) -> Command {
         let agent = self.agent();
         let mut arguments = vec!["ralph", "start", "--ticket-query", QUERY];
@@ -89,49 +89,49 @@ impl Tickets {
         self.command(&arguments)
     }
 
-    /// The program in this yard, and in the repository; all that descends from it can be found.
+    /// Returns a command that runs the program in this test environment. Its descendants carry a marker variable.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.yard.command(arguments);
+        let mut command = self.test_env.command(arguments);
         self.enclose(&mut command);
         command
     }
 
-    /// Puts any command there.
+    /// Isolates `command` in this test environment and sets the marker variable.
     pub fn enclose(&self, command: &mut Command) {
-        self.yard.enclose(command);
+        self.test_env.enclose(command);
         let (name, value) = self.marker.split_once('=').unwrap();
         command.env(name, value).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
         command.env_remove("RALPH_FORCE_LEGACY_SESSIONS");
     }
 
-    /// Runs it to its end.
+    /// Runs a command until it exits.
     pub fn run(&self, command: &mut Command) -> Ran {
         Ran::of(&command.output().unwrap())
     }
 
-    /// Runs it in the background, with what it says in a file.
+    /// Runs a command in the background, with its output in a file.
     pub fn spawn(&self, command: &mut Command) -> Child {
         let log = std::fs::File::options().append(true).create(true).open(self.log()).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log).stdin(Stdio::null());
         command.spawn().unwrap()
     }
 
-    /// What background loops said.
-    pub fn said(&self) -> String {
+    /// Returns the output of the background loops.
+    pub fn output(&self) -> String {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
 
-    /// Where that is.
+    /// Returns the path of that file.
     pub fn log(&self) -> PathBuf {
-        self.yard.path().join("loop.log")
+        self.test_env.path().join("loop.log")
     }
 
-    /// The record of the last loop.
+    /// Returns the record of the last loop.
     pub fn record(&self) -> Value {
-        self.yard.record("ralph:work")
+        self.test_env.record("ralph:work")
     }
 
-    /// What became of each ticket, as the record of the loop says: `merged`, `nothing`, `set_aside` …
+    /// Returns the state of each ticket from the record of the loop: `merged`, `nothing`, `set_aside` …
     pub fn states(&self) -> BTreeMap<String, String> {
         let record = self.record();
         let tickets = record["loop"]["tickets"].as_object().unwrap();
@@ -143,18 +143,18 @@ impl Tickets {
         tickets.iter().map(|(ticket, progress)| (ticket.clone(), state(progress))).collect()
     }
 
-    /// The files of the base branch.
+    /// Returns the files of the base branch.
     pub fn files(&self) -> Vec<String> {
         let listed = self.repository.git(&["ls-tree", "-r", "--name-only", "main"]);
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// Requires that nothing runs that any loop of this yard started.
+    /// Requires that no process of a loop of this test environment is running.
     pub fn require_nothing_runs(&self) {
-        eventually("nothing runs that the loop started", || processes_with(&self.marker).is_empty());
+        eventually("no process of the loop runs", || processes_with(&self.marker).is_empty());
     }
 
-    /// Waits until the ticket has come so far that its file is in its worktree.
+    /// Waits until the agent has written the ticket's file, and returns its path.
     pub fn wait_for_work(&self, ticket: &str) -> PathBuf {
         let mut found = None;
         eventually("the agent has begun", || {
@@ -165,7 +165,7 @@ impl Tickets {
         found.unwrap()
     }
 
-    /// Whether the base branch is as it was but for the files of these tickets.
+    /// Requires that the base branch has exactly the initial files and the files of these tickets.
     pub fn require_exactly(&self, merged: &[&str]) {
         let mut expected = vec![".gitignore", "folder/other", "tracked"];
         expected.extend(merged);

@@ -1,4 +1,4 @@
-//! The live view: a bar for the whole, and under it a line for each running session with what it last said.
+//! The live view: a progress bar, and below it a line for each running session with its last line of output.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -9,15 +9,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sexton_embed::Output;
 use sexton_ralph::{Notice, Ticket};
+use sexton_service::Output;
 
 use crate::top::text::{last_line, plain_lines};
 
-/// How often the last lines are looked at: as often as somebody can read them.
+/// How often the last lines are read.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// How much of a line is looked at; a terminal shows less.
+/// The maximum length of a line, more than a terminal shows.
 const MAX_LINE: usize = 400;
 
 /// The running sessions, each with its line and its log.
@@ -28,12 +28,12 @@ pub(super) struct Live {
     all: MultiProgress,
     whole: ProgressBar,
     rows: Rows,
-    /// What looks at the logs. It leaves when the sender is dropped.
+    /// The thread that reads the logs. It exits when the sender is dropped.
     reader: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Live {
-    /// A view on this terminal; none where there is no terminal.
+    /// Creates the view, or returns `None` if stderr is not a terminal.
     pub(super) fn for_terminal() -> Option<Live> {
         if !io::stderr().is_terminal() {
             return None;
@@ -48,7 +48,7 @@ impl Live {
         let read = move || {
             while receiver.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
                 for (row, log) in shown.lock().unwrap_or_else(PoisonError::into_inner).values() {
-                    row.set_message(log.as_deref().map(last_words).unwrap_or_default());
+                    row.set_message(log.as_deref().map(last_output_line).unwrap_or_default());
                 }
             }
         };
@@ -56,8 +56,8 @@ impl Live {
         Some(Live { all, whole, rows, reader })
     }
 
-    /// Follows what happened.
-    pub(super) fn take_in(&mut self, notice: &Notice) {
+    /// Updates the view after a notice.
+    pub(super) fn update(&mut self, notice: &Notice) {
         match notice {
             Notice::Started { ticket, attempt, log, .. } => self.add(ticket, *attempt, log.clone()),
             Notice::Ended { ticket, .. } => {
@@ -85,9 +85,9 @@ impl Live {
         self.lock().insert(ticket.clone(), (row, log));
     }
 
-    /// Says something above the bar.
-    pub(super) fn above(&self, say: impl FnOnce()) {
-        self.all.suspend(say);
+    /// Runs `print` with the view hidden, so that its output appears above the bar.
+    pub(super) fn print_above(&self, print: impl FnOnce()) {
+        self.all.suspend(print);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Ticket, (ProgressBar, Option<PathBuf>)>> {
@@ -110,8 +110,8 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// What a session last said, without what could move the cursor.
-fn last_words(log: &Path) -> String {
+/// Returns the last line of a session's output, without control sequences.
+fn last_output_line(log: &Path) -> String {
     let read = Output::open(log, 0).and_then(|mut output| {
         output.seek_to_tail(1)?;
         output.read()

@@ -1,4 +1,4 @@
-//! `sexton ralph`: the loop. What it does is in `crates/ralph`; here it is asked for, shown and told to stop.
+//! `sexton ralph`: runs the loop of `crates/ralph`, prints its progress and forwards signals.
 
 mod lines;
 mod live;
@@ -18,18 +18,18 @@ use crate::commands::recover;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::layers::Flag;
-use crate::screen::Bar;
+use crate::screen::{Bar, visible};
 use view::View;
 
-/// Let agents work on tickets: each in a git worktree and on a branch of its own, what succeeds is merged.
+/// Run agents on tickets, each in its own git worktree and branch, and merge the work of those that succeed.
 ///
-/// Recovery comes first, always. Killed at any moment and started again, the loop goes on where it was.
+/// The loop always runs a recovery first. If it is killed and started again, it continues where it stopped.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sexton ralph start --dry-run                        says what would run
-  sexton ralph start --parallel 4                     works on every ticket that is ready
-  sexton ralph run T-12                               works on one")]
+  sexton ralph start --dry-run                        show what would run
+  sexton ralph start --parallel 4                     work on all ready tickets, four at a time
+  sexton ralph run T-12                               work on one ticket")]
 pub struct RalphArgs {
     #[command(subcommand)]
     command: RalphCommand,
@@ -39,7 +39,7 @@ pub struct RalphArgs {
 enum RalphCommand {
     /// Work on one ticket
     Run(RunArgs),
-    /// Work on every ticket that the query names
+    /// Work on all tickets that the query returns
     Start(StartArgs),
 }
 
@@ -50,33 +50,33 @@ Examples:
   sexton ralph run T-12
   sexton ralph run T-12 --agent 'claude -p \"work on {ticket}\"'")]
 struct RunArgs {
-    /// The ticket
+    /// Ticket to work on
     ticket: Ticket,
     #[command(flatten)]
     common: CommonArgs,
 }
 
-/// Work on every ticket that the query names.
+/// Work on all tickets that the query returns.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sexton ralph start                                  asks tk, starts pi
+  sexton ralph start                                  get tickets from tk, run pi
   sexton ralph start --parallel 4 --agent 'codex exec \"work on {ticket}\"'
   sexton ralph start --ticket-query 'gh issue list --json number --jq .[].number'
-  sexton ralph start --dry-run                        says what would run
+  sexton ralph start --dry-run                        show what would run
 
-Ctrl-C stops it gracefully, a second one at once; `sexton ralph start` goes on.")]
+Ctrl-C stops the loop gracefully, a second Ctrl-C immediately. `sexton ralph start` continues it.")]
 struct StartArgs {
-    /// How many tickets at once [default: ralph.parallel, 1]
+    /// Number of tickets to work on in parallel [default: ralph.parallel, 1]
     #[arg(long, value_name = "N")]
     parallel: Option<usize>,
-    /// How many tickets in all [default: ralph.max_iterations, 50]
+    /// Maximum number of tickets [default: ralph.max_iterations, 50]
     #[arg(long, value_name = "N")]
     max_iterations: Option<usize>,
-    /// A shell command that prints tickets, one a line [default: asks tk]
+    /// Shell command that prints one ticket per line [default: a query with tk]
     #[arg(long, value_name = "COMMAND")]
     ticket_query: Option<String>,
-    /// Forget what an earlier loop counted and set aside
+    /// Reset the counts and the tickets set aside by an earlier loop
     #[arg(long)]
     fresh: bool,
     #[command(flatten)]
@@ -85,25 +85,25 @@ struct StartArgs {
 
 #[derive(Args)]
 struct CommonArgs {
-    /// The agent's command, with {ticket} in it [default: pi with its workflow]
+    /// Agent command, containing {ticket} [default: pi with its workflow]
     #[arg(long, value_name = "TEMPLATE")]
     agent: Option<String>,
-    /// The branch that work begins at and is merged into [default: the one checked out here]
+    /// Branch to start from and to merge into [default: the current branch]
     #[arg(long, value_name = "BRANCH")]
     base: Option<String>,
-    /// Keep the agent's standard output as <logs>/<ticket>.jsonl
+    /// Save the agent's standard output as <logs>/<ticket>.jsonl
     #[arg(long)]
     capture_json: bool,
-    /// Leave finished work on its branch
+    /// Do not merge finished work
     #[arg(long)]
     no_merge: bool,
-    /// Say what would run, and change nothing
+    /// Show what would run without changing anything
     #[arg(long)]
     dry_run: bool,
 }
 
 impl RalphArgs {
-    /// What the options set, as the configuration knows it.
+    /// Returns the options as flags of the configuration.
     pub fn flags(&self) -> Vec<Flag> {
         let (common, start) = match &self.command {
             RalphCommand::Run(args) => (&args.common, None),
@@ -138,61 +138,61 @@ pub fn run(args: RalphArgs, context: &mut Context<'_>) -> Result<Exit, Failure> 
         RalphCommand::Start(args) => (None, args.fresh, args.common),
     };
     let here = std::env::current_dir()
-        .map_err(|error| Failure::new(format!("the working directory cannot be found: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot determine the working directory: {error}")))?;
     let is_one = only.is_some();
     let ralph = Loop::prepare(&context.config, &here, only)?;
     if common.dry_run {
         return preview(&ralph, context);
     }
-    let received = listen(ralph.remote())?;
+    let received = forward_signals(ralph.remote())?;
     let mut view = View::new(context.screen, ralph.remote());
     let ran = ralph.run(fresh, &Bar::for_terminal(), &mut |notice| view.show(notice));
     view.close()?;
     Ok(outcome::exit_of(&ran?, is_one, received.load(Ordering::SeqCst)))
 }
 
-/// Says what would be done.
+/// Prints what the loop would do.
 fn preview(ralph: &Loop, context: &Context<'_>) -> Result<Exit, Failure> {
     let bar = Bar::for_terminal();
     let (report, previews) = ralph.preview(&bar)?;
     bar.clear();
     if !context.screen.json && report.orphans > 0 {
-        recover::tell(&report, context.screen)?;
+        recover::print_report(&report, context.screen)?;
     }
     if previews.is_empty() {
-        context.screen.note("the query names no ticket");
+        context.screen.note("the query returned no tickets");
     }
     for preview in previews {
         match preview {
             Ok(preview) if context.screen.json => context.screen.json_line(&preview)?,
-            Ok(preview) => context.screen.line(&preview.command_line())?,
+            Ok(preview) => context.screen.line(&visible(&preview.command_line()))?,
             Err(why) => context.screen.warn(&why),
         }
     }
     Ok(Exit::DONE)
 }
 
-/// Passes on to the loop that somebody wants it to stop, from here on. Gives back which signal said so first.
+/// Starts a thread that interrupts the loop on every signal. Returns the first signal that was received.
 ///
-/// Nothing else of this process runs yet: threads that are started later have the signals blocked as well, and
-/// only this one hears them.
-fn listen(remote: Remote) -> Result<Arc<AtomicI32>, Failure> {
+/// It must be called before any other thread starts: later threads inherit the blocked signals, so that only this
+/// thread receives them.
+fn forward_signals(remote: Remote) -> Result<Arc<AtomicI32>, Failure> {
     let signals = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].map(Signal::as_raw);
-    let unheard = |error| Failure::new(format!("cannot take over signals: {error}"));
-    let signals = SignalPipe::open(&signals).map_err(unheard)?;
+    let failed = |error| Failure::new(format!("cannot handle signals: {error}"));
+    let signals = SignalPipe::open(&signals).map_err(failed)?;
     let first = Arc::new(AtomicI32::new(0));
-    let heard = Arc::clone(&first);
-    let hear = move || {
+    let recorded = Arc::clone(&first);
+    let forward = move || {
         loop {
             let fd = signals.as_fd();
             let _ =
                 rustix::io::retry_on_intr(|| poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], None));
             while let Ok(Some(signal)) = signals.take() {
-                let _ = heard.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+                let _ = recorded.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
                 remote.interrupt();
             }
         }
     };
-    std::thread::Builder::new().spawn(hear).map_err(unheard)?;
+    std::thread::Builder::new().spawn(forward).map_err(failed)?;
     Ok(first)
 }

@@ -1,4 +1,4 @@
-//! How a loop is shown: as JSON lines, as lines, or live on a terminal.
+//! Shows the progress of a loop: as JSON lines, as text lines, or live on a terminal.
 
 use sexton_ralph::{Notice, Remote};
 
@@ -8,12 +8,12 @@ use crate::commands::recover;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-/// Shows a loop.
+/// Shows the progress of a loop.
 pub(super) struct View<'a> {
     screen: &'a Screen,
     live: Option<Live>,
     remote: Remote,
-    /// Why nothing can be shown any more.
+    /// The first failure to print.
     failure: Option<Failure>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> View<'a> {
         View { screen, live: None, remote, failure: None }
     }
 
-    /// Shows what happened. A loop that nobody can see is told to stop, gracefully and once.
+    /// Shows a notice. If that fails, stops the loop gracefully, once.
     pub(super) fn show(&mut self, notice: &Notice) {
         if self.failure.is_none()
             && let Err(failure) = self.try_show(notice)
@@ -32,7 +32,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Takes the live view away. Says why not everything could be shown.
+    /// Closes the live view. Returns the first failure to print.
     pub(super) fn close(mut self) -> Result<(), Failure> {
         self.live = None;
         self.failure.map_or(Ok(()), Err)
@@ -44,30 +44,30 @@ impl<'a> View<'a> {
         }
         match notice {
             Notice::Recovered { report } => {
-                recover::tell(report, self.screen)?;
-                // Recovery has a bar of its own.
+                recover::print_report(report, self.screen)?;
+                // Not earlier, because recovery has its own progress bar.
                 self.live = Live::for_terminal();
                 return Ok(());
             }
             Notice::Finished(summary) => {
                 self.live = None;
-                return outcome::tell(summary, self.screen);
+                return outcome::print_summary(summary, self.screen);
             }
             _ => {}
         }
-        let said = lines::line(notice);
+        let line = lines::line(notice);
         if let Some(live) = &mut self.live {
-            live.take_in(notice);
+            live.update(notice);
         }
         match &self.live {
-            Some(live) => live.above(|| self.say(said)),
-            None => self.say(said),
+            Some(live) => live.print_above(|| self.print(line)),
+            None => self.print(line),
         }
         Ok(())
     }
 
-    fn say(&self, said: Option<(String, bool)>) {
-        match said {
+    fn print(&self, line: Option<(String, bool)>) {
+        match line {
             Some((text, true)) => self.screen.warn(&text),
             Some((text, false)) => self.screen.note(&text),
             None => {}

@@ -1,4 +1,4 @@
-//! More about the chosen session, below the list.
+//! Details of the selected session, below the list.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,18 +9,18 @@ use super::super::state::{Row, State};
 use super::styled;
 use crate::commands::ps::command_line;
 use crate::commands::show::ending;
-use crate::screen::{Tone, local_time};
+use crate::screen::{Tone, local_time, visible};
 
-/// From this height of the list on there is room for the end of the output too.
+/// The minimum height at which the end of the output is also shown.
 const OUTPUT_FROM: u16 = 30;
 
-/// How much of `body` the details take.
+/// Returns the height of the details within `body`.
 pub(super) fn height(body: Rect) -> u16 {
     if body.height < OUTPUT_FROM { 6 } else { body.height / 2 }
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
-    let Some(row) = state.chosen() else { return };
+    let Some(row) = state.selected() else { return };
     let title = Span::styled(format!(" {} ", row.session.id), styled(Tone::Heading));
     let block = Block::new()
         .borders(Borders::TOP)
@@ -32,23 +32,23 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let mut lines: Vec<Line<'_>> = facts(row, state)
         .into_iter()
         .map(|(label, value)| {
-            let value = value.replace(char::is_control, " ");
+            let value = visible(&value).into_owned();
             Line::from(vec![Span::styled(format!("{label:>10}  "), styled(Tone::Faint)), Span::raw(value)])
         })
         .collect();
-    let mut room = usize::from(inside.height).saturating_sub(lines.len());
-    if room > 0 && !row.tail.is_empty() {
-        if room > 3 {
+    let mut space = usize::from(inside.height).saturating_sub(lines.len());
+    if space > 0 && !row.tail.is_empty() {
+        if space > 3 {
             lines.push(Line::raw(""));
-            room -= 1;
+            space -= 1;
         }
-        let tail = row.tail.iter().skip(row.tail.len().saturating_sub(room));
+        let tail = row.tail.iter().skip(row.tail.len().saturating_sub(space));
         lines.extend(tail.map(|line| Line::raw(format!("            {line}"))));
     }
     frame.render_widget(Paragraph::new(lines), inside);
 }
 
-/// What a person asks next about a session.
+/// Returns the facts about a session.
 fn facts(row: &Row, state: &State) -> Vec<(&'static str, String)> {
     let session = &row.session;
     let mut facts = vec![("command", command_line(session))];
@@ -65,7 +65,7 @@ fn facts(row: &Row, state: &State) -> Vec<(&'static str, String)> {
     facts.push(("started", times));
     let exit = session.exit.as_ref().map(|exit| ("exit", ending(exit)));
     let recovery = session.recovery.as_ref().map(|recovery| {
-        let saved = if recovery.rescue_ref.is_some() { "; its work is rescued, r shows it" } else { "" };
+        let saved = if recovery.rescue_ref.is_some() { "; its work was saved (press r)" } else { "" };
         ("recovered", format!("{}{saved}", recovery.cause))
     });
     facts.extend(recovery.or(exit));

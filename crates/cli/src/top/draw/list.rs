@@ -1,4 +1,4 @@
-//! The sessions, a row each: more columns the wider the terminal is.
+//! The list of sessions, with more columns on a wider terminal.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
@@ -11,20 +11,20 @@ use super::super::state::{Row, State};
 use super::super::text::{format_cpu, format_memory};
 use super::styled;
 use crate::commands::ps::{command_line, status_words};
-use crate::screen::{Tone, cut};
+use crate::screen::{Tone, cut, visible};
 
-/// From these widths on there are further columns.
+/// The minimum widths at which these columns are shown.
 const TICKET_FROM: u16 = 96;
 const PID_FROM: u16 = 110;
 const COMMAND_FROM: u16 = 140;
 
-/// One bar, without the colours and weights of its cells.
-const CHOSEN: Style = Style::new()
+/// The style of the selected row, which overrides the colours and weights of its cells.
+const SELECTED: Style = Style::new()
     .fg(Color::Reset)
     .add_modifier(Modifier::REVERSED)
     .remove_modifier(Modifier::DIM.union(Modifier::BOLD));
 
-/// A column: its heading, how wide it is, on which side its text stands, and what is in it.
+/// A column: its heading, width, alignment and content.
 struct Column {
     heading: &'static str,
     width: Constraint,
@@ -44,6 +44,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
     let rows = shown.iter().map(|row| {
         TableRow::new(columns.iter().map(|column| {
             let (tone, text) = (column.cell)(row, state);
+            let text = visible(&text).into_owned();
             let text =
                 if let Constraint::Length(width) = column.width { cut(&text, width.into()) } else { text };
             cell(column, tone, text)
@@ -52,17 +53,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
     let table = Table::new(rows, columns.iter().map(|column| column.width))
         .header(TableRow::new(heading))
         .column_spacing(2)
-        .row_highlight_style(CHOSEN)
+        .row_highlight_style(SELECTED)
         .highlight_symbol("▸");
     frame.render_stateful_widget(table, area, &mut state.table);
 }
 
 fn draw_nothing(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let (what, hint) = match (state.filter.is_empty(), state.all) {
-        (false, _) => ("no session fits the filter", "esc clears it"),
+        (false, _) => ("no session matches the filter", "esc clears it"),
         (true, true) => ("there are no sessions", "`sexton run -d -- COMMAND` starts one"),
         (true, false) => {
-            ("no session is running", "`sexton run -d -- COMMAND` starts one, a shows finished ones")
+            ("no session is running", "`sexton run -d -- COMMAND` starts one; a includes finished sessions")
         }
     };
     let lines = vec![Line::raw(what), Line::styled(hint, styled(Tone::Faint))];
@@ -74,7 +75,7 @@ fn cell(column: &Column, tone: Tone, text: String) -> Cell<'static> {
     Cell::from(Text::from(Line::styled(text, styled(tone))).alignment(column.side))
 }
 
-/// The columns that fit into `width`.
+/// Returns the columns that fit into `width`.
 fn columns(width: u16, shown: &[Row], state: &State) -> Vec<Column> {
     let left = |heading, width, cell| Column { heading, width, side: Alignment::Left, cell };
     let right = |heading, width, cell| Column {
@@ -84,11 +85,11 @@ fn columns(width: u16, shown: &[Row], state: &State) -> Vec<Column> {
         cell,
     };
     let widest = |what: fn(&Row, &State) -> (Tone, String), least: usize, most: usize| {
-        let natural = shown.iter().map(|row| what(row, state).1.chars().count()).max().unwrap_or(0);
+        let natural = shown.iter().map(|row| visible(&what(row, state).1).chars().count()).max().unwrap_or(0);
         Constraint::Length(u16::try_from(natural.clamp(least, most)).unwrap_or(u16::MAX))
     };
-    let roomy = usize::from(width) / 5;
-    let mut columns = vec![left("SESSION", widest(title, 7, roomy.max(16)), title)];
+    let spacious = usize::from(width) / 5;
+    let mut columns = vec![left("SESSION", widest(title, 7, spacious.max(16)), title)];
     if width >= TICKET_FROM && shown.iter().any(|row| row.session.ticket.is_some()) {
         columns.push(left("TICKET", widest(ticket, 6, 14), ticket));
     }
@@ -149,5 +150,5 @@ fn last_output(row: &Row, _: &State) -> (Tone, String) {
 }
 
 fn command(row: &Row, _: &State) -> (Tone, String) {
-    (Tone::Faint, command_line(&row.session).replace(char::is_control, " "))
+    (Tone::Faint, command_line(&row.session))
 }

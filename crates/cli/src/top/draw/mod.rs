@@ -1,4 +1,4 @@
-//! What the screen shows of a [`State`], and nothing else.
+//! Draws a [`State`] on the screen.
 
 mod details;
 mod list;
@@ -10,12 +10,12 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::state::{Prompt, State, View};
-use crate::screen::Tone;
+use crate::screen::{Tone, visible};
 
-/// From this height on there is room for more about the chosen session.
+/// The minimum height at which details of the selected session are shown.
 const DETAILS_FROM: u16 = 18;
 
-/// Draws everything.
+/// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     let [title, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
@@ -31,7 +31,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
 }
 
 fn draw_list(frame: &mut Frame<'_>, body: Rect, state: &mut State) {
-    if frame.area().height < DETAILS_FROM || state.chosen().is_none() {
+    if frame.area().height < DETAILS_FROM || state.selected().is_none() {
         list::draw(frame, body, state);
         return;
     }
@@ -59,8 +59,8 @@ fn draw_title(frame: &mut Frame<'_>, area: Rect, state: &State) {
         words.push(Span::styled(format!("  {} shown", state.shown().len()), styled(Tone::Faint)));
     }
     let left = Line::from(words);
-    let store = format!("{} ", state.shorten(&state.store));
-    // The store gives way where there is no room for it.
+    let store = format!("{} ", visible(&state.shorten(&state.store)));
+    // The store is omitted if there is no space for it.
     if left.width() + store.chars().count() + 2 <= usize::from(area.width) {
         frame.render_widget(Line::from(Span::styled(store, styled(Tone::Faint))).right_aligned(), area);
     }
@@ -71,15 +71,18 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let line = match (&state.prompt, &state.notice) {
         (Some(Prompt::Filter), _) => Line::from(vec![
             Span::styled(" / ", styled(Tone::Hint)),
-            Span::raw(state.filter.clone()),
+            Span::raw(visible(&state.filter).into_owned()),
             Span::styled("▏", styled(Tone::Hint)),
             Span::styled("  enter keeps it, esc clears it", styled(Tone::Faint)),
         ]),
         (Some(Prompt::Stop(session)), _) => {
             let title = state.find(session).map_or(session.as_str(), |row| row.title());
             Line::from(vec![
-                Span::styled(format!(" Stop {title}? "), styled(Tone::Warning).add_modifier(Modifier::BOLD)),
-                Span::raw("Its processes end, its work stays.  "),
+                Span::styled(
+                    format!(" Stop {}? ", visible(title)),
+                    styled(Tone::Warning).add_modifier(Modifier::BOLD),
+                ),
+                Span::raw("Its processes end; its work is kept.  "),
                 Span::styled("y", styled(Tone::Warning).add_modifier(Modifier::BOLD)),
                 Span::raw(" yes  "),
                 Span::styled("any other key", styled(Tone::Heading)),
@@ -88,7 +91,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
         }
         (None, Some(notice)) => {
             let tone = if notice.is_error { Tone::Error } else { Tone::Good };
-            Line::styled(format!(" {}", notice.text), styled(tone))
+            Line::styled(format!(" {}", visible(&notice.text)), styled(tone))
         }
         (None, None) => keys(match state.view {
             View::List => &LIST_KEYS,
@@ -101,7 +104,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State) {
 }
 
 const LIST_KEYS: [(&str, &str); 8] = [
-    ("↑↓", "choose"),
+    ("↑↓", "select"),
     ("enter", "output"),
     ("s", "stop"),
     ("r", "rescue"),
@@ -123,7 +126,7 @@ fn keys(keys: &[(&'static str, &'static str)]) -> Line<'static> {
     Line::from(words)
 }
 
-/// The colour of a meaning, as on the rest of the command line.
+/// Returns the style for a tone, with the same colours as the other commands.
 fn styled(tone: Tone) -> Style {
     match tone {
         Tone::Plain => Style::new(),

@@ -1,4 +1,4 @@
-//! What fills the screen in place of the list: a log, a rescue, the keys.
+//! The full-screen pages besides the list: a log, a rescue, the keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,14 +10,14 @@ use unicode_width::UnicodeWidthChar;
 
 use super::super::state::{State, View};
 use super::styled;
-use crate::screen::Tone;
+use crate::screen::{Tone, visible};
 
 fn framed(frame: &mut Frame<'_>, area: Rect, title: &str, beside: String) -> Rect {
     let block = Block::new()
         .borders(Borders::TOP)
         .border_type(BorderType::Plain)
         .border_style(styled(Tone::Faint))
-        .title(Span::styled(format!(" {title} "), styled(Tone::Heading)))
+        .title(Span::styled(format!(" {} ", visible(title)), styled(Tone::Heading)))
         .title(Line::styled(beside, styled(Tone::Faint)).right_aligned());
     let inside = block.inner(area);
     frame.render_widget(block, area);
@@ -32,8 +32,8 @@ pub(super) fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
     log.back = back;
     let View::Log(log) = &state.view else { return };
     let status = state.find(&log.session).map(|row| row.session.status);
-    let goes_on = status.is_some_and(sexton_core::Status::is_active);
-    let beside = match (back, goes_on, status) {
+    let is_active = status.is_some_and(sexton_core::Status::is_active);
+    let beside = match (back, is_active, status) {
         (1, ..) => " 1 line back ".to_owned(),
         (2.., ..) => format!(" {back} lines back "),
         (0, true, _) => " following ".to_owned(),
@@ -41,14 +41,14 @@ pub(super) fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
     };
     let inside = framed(frame, area, &format!("output of {}", log.title), beside);
     if log.lines.is_empty() {
-        let text = if goes_on { "nothing was written yet" } else { "nothing was written" };
+        let text = if is_active { "no output yet" } else { "no output" };
         frame.render_widget(Line::styled(text, styled(Tone::Faint)), inside);
     }
     frame.render_widget(Paragraph::new(shown.into_iter().map(Line::raw).collect::<Vec<_>>()), inside);
 }
 
-/// The part of a log that fits, ending `back` lines above its end; long lines go on below. Where that is
-/// before the first page, the first page. Says how far back it really is.
+/// Returns the page of a log that ends `back` lines above its end, with long lines wrapped, and the actual value of
+/// `back`. Before the first page, returns the first page.
 fn page_of(lines: &[String], back: usize, width: usize, height: usize) -> (Vec<String>, usize) {
     let end = lines.len().saturating_sub(back);
     let mut rows = Vec::new();
@@ -68,7 +68,7 @@ fn page_of(lines: &[String], back: usize, width: usize, height: usize) -> (Vec<S
     (rows, lines.len() - used)
 }
 
-/// A line in as many rows as it takes.
+/// Wraps a line into rows of `width` columns.
 fn fold(line: &str, width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut used = 0;
@@ -95,11 +95,14 @@ pub(super) fn draw_rescue(frame: &mut Frame<'_>, area: Rect, state: &mut State) 
         let branch = details.branch.as_deref().unwrap_or("detached");
         facts.push(("on", format!("{branch} ({})", head.get(..12).unwrap_or(head))));
     }
-    facts.push(("give back", format!("sexton rescue restore {}", entry.session)));
+    facts.push(("restore", format!("sexton rescue restore {}", entry.session)));
     let head: Vec<Line<'_>> = facts
         .into_iter()
         .map(|(label, value)| {
-            Line::from(vec![Span::styled(format!("{label:>10}  "), styled(Tone::Faint)), Span::raw(value)])
+            Line::from(vec![
+                Span::styled(format!("{label:>10}  "), styled(Tone::Faint)),
+                Span::raw(visible(&value).into_owned()),
+            ])
         })
         .chain([Line::raw("")])
         .collect();
@@ -112,11 +115,12 @@ pub(super) fn draw_rescue(frame: &mut Frame<'_>, area: Rect, state: &mut State) 
             PathChange::Modified => ('M', Tone::Warning),
             PathChange::Deleted => ('D', Tone::Error),
         };
-        let shown = path.path.display().to_string().escape_debug().to_string();
+        let shown = visible(&path.path.display().to_string()).into_owned();
         Line::from(vec![Span::styled(format!("{mark:>10}  "), styled(tone)), Span::raw(shown)])
     });
     let left_out = details.left_out.iter().map(|left| {
-        Line::styled(format!("  not saved  {}: {}", left.path.display(), left.why), styled(Tone::Warning))
+        let line = format!("  not saved  {}: {}", left.path.display(), left.why);
+        Line::styled(visible(&line).into_owned(), styled(Tone::Warning))
     });
     let list: Vec<Line<'_>> = paths.chain(left_out).skip(rescue.down).collect();
     frame.render_widget(Paragraph::new(list), below);
@@ -124,23 +128,23 @@ pub(super) fn draw_rescue(frame: &mut Frame<'_>, area: Rect, state: &mut State) 
 }
 
 const KEYS: [(&str, &str); 11] = [
-    ("↑ ↓  j k", "choose a session, or scroll"),
-    ("PgUp PgDn", "a page at a time"),
-    ("g G", "to the first, to the last"),
-    ("enter  l", "follow its output; long lines go on below"),
-    ("s", "stop it: asks first, then SIGINT, SIGTERM, SIGKILL within stop.grace"),
-    ("r", "the work that was rescued from its worktree"),
-    ("/", "show only what contains a text: name, id, ticket, status, command"),
-    ("a", "finished sessions too, or not"),
-    ("esc  q", "back; in the list q quits, esc clears the filter"),
-    ("ctrl-z", "to the shell; fg comes back"),
-    ("?", "this page"),
+    ("↑ ↓  j k", "select a session, or scroll"),
+    ("PgUp PgDn", "scroll by a page"),
+    ("g G", "go to the first or last line"),
+    ("enter  l", "follow the session's output; long lines are wrapped"),
+    ("s", "stop it (asks first): SIGINT, SIGTERM, SIGKILL within stop.grace"),
+    ("r", "show the work saved from its worktree"),
+    ("/", "filter by name, id, ticket, status or command"),
+    ("a", "show or hide finished sessions"),
+    ("esc  q", "back; in the list, q quits and esc clears the filter"),
+    ("ctrl-z", "suspend; `fg` in the shell resumes"),
+    ("?", "show this page"),
 ];
 
 const NOTES: [&str; 3] = [
-    "CPU is a share of one processor: two busy ones are 200%.",
-    "MEMORY is what the session's processes hold; what several share counts for each.",
-    "A status in yellow was not confirmed by a look at the process: `sexton recover --dry-run` says more.",
+    "CPU is in percent of one CPU: two busy CPUs are 200%.",
+    "MEMORY is the sum over all processes; shared memory counts for each of them.",
+    "A yellow status was not confirmed: see `sexton recover --dry-run`.",
 ];
 
 pub(super) fn draw_help(frame: &mut Frame<'_>, area: Rect) {
@@ -163,19 +167,19 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_go_on_below() {
+    fn long_lines_are_wrapped() {
         assert_eq!(fold("日本語ab", 4), ["日本", "語ab"]);
         assert_eq!(page(0, 6, 3).0, ["two an", "d more", "three"]);
     }
 
     #[test]
-    fn the_end_of_the_log_is_at_the_end_of_the_page() {
+    fn end_of_the_log_is_at_the_bottom_of_the_page() {
         assert_eq!(page(0, 80, 2), (vec!["two and more".into(), "three".into()], 0));
         assert_eq!(page(1, 80, 1), (vec!["two and more".into()], 1));
     }
 
     #[test]
-    fn nobody_looks_further_back_than_the_first_page() {
+    fn scrolling_stops_at_the_first_page() {
         assert_eq!(page(3, 80, 2), (vec!["one".into(), "two and more".into()], 1));
         assert_eq!(page(3, 80, 9).1, 0);
         assert_eq!(page_of(&[], 0, 80, 3), (Vec::new(), 0));

@@ -1,4 +1,4 @@
-//! What is on the screen, cell by cell, at several sizes.
+//! Snapshots of the whole screen at several sizes.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -120,7 +120,7 @@ fn the_list_at_200_by_60() {
 }
 
 #[test]
-fn a_filter_a_question_and_a_notice_are_on_the_last_line() {
+fn filter_prompt_and_notice_are_on_the_last_line() {
     let mut state = state();
     let last = |state: &mut State| shown(state, 80, 12).lines().last().unwrap_or_default().to_owned();
     let mut lines = vec![last(&mut state)];
@@ -136,7 +136,7 @@ fn a_filter_a_question_and_a_notice_are_on_the_last_line() {
 }
 
 #[test]
-fn an_empty_list_says_what_to_do() {
+fn empty_list_shows_a_hint() {
     let mut state = state();
     let mut pages = Vec::new();
     state.filter = "nothing like it".to_owned();
@@ -150,7 +150,7 @@ fn an_empty_list_says_what_to_do() {
 }
 
 #[test]
-fn a_log_fills_the_screen() {
+fn log_view_fills_the_screen() {
     let mut state = state();
     let lines = (1..=30).map(|number| format!("line {number} {}", "and more ".repeat(number))).collect();
     let session = state.rows[0].session.id.clone();
@@ -163,12 +163,12 @@ fn a_log_fills_the_screen() {
 }
 
 #[test]
-fn a_rescue_is_shown_path_by_path() {
+fn rescue_view_lists_paths() {
     let mut state = state();
     let session = state.rows[4].session.id.clone();
     let reference = format!("refs/sexton/rescue/{session}");
     let rescue = Rescue { reference, commit: "c".repeat(40), files: 3 };
-    let entry = RescueEntry { session, created_at: time("2026-01-02T01:05:05Z"), rescue };
+    let entry = RescueEntry { session, created_at: time("2026-01-02T01:05:05Z"), rescue, host: None };
     let path = |path: &str, change| RescuedPath { path: path.into(), change };
     let paths = vec![
         path("src/main.rs", PathChange::Modified),
@@ -206,7 +206,7 @@ fn any_size_can_be_drawn() {
 }
 
 #[test]
-fn the_chosen_row_stays_on_the_screen() {
+fn selected_row_stays_on_the_screen() {
     let mut state = state();
     let many = (0..200).map(|number| row(number, &SAMPLES[number % 5])).collect();
     state.replace_rows(many);

@@ -1,4 +1,4 @@
-//! Every key, without a terminal.
+//! Tests every key without a terminal.
 
 use sexton_core::session::Log;
 use sexton_core::{Host, OsText, Session, Status};
@@ -35,14 +35,14 @@ fn type_text(state: &mut State, text: &str) {
     }
 }
 
-fn tell_log(state: &mut State, lines: &[&str], open: Option<&str>, is_anew: bool) {
+fn append_log(state: &mut State, lines: &[&str], open: Option<&str>, is_anew: bool) {
     let lines = lines.iter().map(|&line| line.to_owned()).collect();
     let part = LogPart { lines, open: open.map(str::to_owned), is_anew };
     update(state, Event::Log(part));
 }
 
-fn chosen(state: &State) -> &str {
-    state.chosen().map_or("", Row::title)
+fn selected(state: &State) -> &str {
+    state.selected().map_or("", Row::title)
 }
 
 fn id(state: &State, name: &str) -> SessionId {
@@ -50,9 +50,9 @@ fn id(state: &State, name: &str) -> SessionId {
 }
 
 #[test]
-fn arrows_and_letters_choose_and_stop_at_the_ends() {
+fn keys_move_the_selection_within_the_list() {
     let mut state = three();
-    assert_eq!(chosen(&state), "parser");
+    assert_eq!(selected(&state), "parser");
     for (key, expected) in [
         (KeyCode::Up, "parser"),
         (KeyCode::Down, "docs"),
@@ -67,58 +67,58 @@ fn arrows_and_letters_choose_and_stop_at_the_ends() {
         (KeyCode::Home, "parser"),
     ] {
         assert_eq!(press(&mut state, key), None);
-        assert_eq!(chosen(&state), expected, "after {key:?}");
+        assert_eq!(selected(&state), expected, "after {key:?}");
     }
 }
 
 #[test]
-fn the_chosen_session_stays_chosen_when_others_come_and_go() {
+fn selected_session_stays_selected_when_the_list_changes() {
     let mut state = three();
     press(&mut state, KeyCode::Down);
     let mut rows = state.rows.clone();
     rows.insert(0, row("newer", Status::Running));
     update(&mut state, Event::Records(rows));
-    assert_eq!(chosen(&state), "docs");
+    assert_eq!(selected(&state), "docs");
     let left: Vec<_> = state.rows.iter().filter(|row| row.title() != "docs").cloned().collect();
     update(&mut state, Event::Records(left));
-    assert_eq!(chosen(&state), "bench", "its place in the list");
+    assert_eq!(selected(&state), "bench", "the position in the list is kept");
     update(&mut state, Event::Records(Vec::new()));
-    assert!(state.chosen().is_none());
+    assert!(state.selected().is_none());
     for key in [KeyCode::Down, KeyCode::Enter, KeyCode::Char('s'), KeyCode::Char('r')] {
-        assert_eq!(press(&mut state, key), None, "there is nothing to do it to");
+        assert_eq!(press(&mut state, key), None, "no session is selected");
     }
 }
 
 #[test]
-fn a_filter_is_applied_as_it_is_typed() {
+fn filter_is_applied_while_it_is_typed() {
     let mut state = three();
     press(&mut state, KeyCode::Char('/'));
     type_text(&mut state, "BENCQ");
     assert!(state.shown().is_empty());
     press(&mut state, KeyCode::Backspace);
-    assert_eq!(chosen(&state), "bench", "case does not matter");
+    assert_eq!(selected(&state), "bench", "case does not matter");
     assert_eq!(press(&mut state, KeyCode::Enter), None);
     assert_eq!((state.prompt.as_ref(), state.filter.as_str()), (None, "BENC"));
     press(&mut state, KeyCode::Esc);
-    assert_eq!((state.shown().len(), chosen(&state)), (3, "bench"));
+    assert_eq!((state.shown().len(), selected(&state)), (3, "bench"));
 }
 
 #[test]
-fn a_filter_looks_at_name_id_ticket_status_and_command() {
+fn filter_matches_name_id_ticket_status_and_command() {
     let mut state = three();
     state.rows[1].session.ticket = Some("T-77".to_owned());
     let by_id = id(&state, "docs").to_string();
     for (filter, found) in [("t-77", "docs"), ("failed", "bench"), ("agent pars", "parser"), (&by_id, "docs")]
     {
         state.filter = filter.to_owned();
-        state.choose(None);
+        state.select(None);
         let shown: Vec<_> = state.shown().iter().map(|row| row.title().to_owned()).collect();
         assert_eq!(shown, [found], "{filter}");
     }
 }
 
 #[test]
-fn keys_are_text_while_a_filter_is_typed() {
+fn keys_are_text_in_the_filter_prompt() {
     let mut state = three();
     press(&mut state, KeyCode::Char('/'));
     type_text(&mut state, "qsa?");
@@ -128,14 +128,14 @@ fn keys_are_text_while_a_filter_is_typed() {
 }
 
 #[test]
-fn stopping_asks_first_and_only_y_means_yes() {
+fn stop_requires_confirmation_with_y() {
     let mut state = three();
     press(&mut state, KeyCode::Down);
     let docs = id(&state, "docs");
     for key in [KeyCode::Char('n'), KeyCode::Enter, KeyCode::Esc, KeyCode::Char('Y'), KeyCode::Char('s')] {
         assert_eq!(press(&mut state, KeyCode::Char('s')), None);
         assert_eq!(state.prompt, Some(Prompt::Stop(docs.clone())));
-        assert_eq!(press(&mut state, key), None, "{key:?} is no yes");
+        assert_eq!(press(&mut state, key), None, "{key:?} is not a confirmation");
         assert_eq!(state.prompt, None);
     }
     press(&mut state, KeyCode::Char('s'));
@@ -145,11 +145,11 @@ fn stopping_asks_first_and_only_y_means_yes() {
 }
 
 #[test]
-fn a_question_is_about_the_session_it_was_asked_of() {
+fn confirmation_applies_to_the_session_of_the_prompt() {
     let mut state = three();
     let parser = id(&state, "parser");
     press(&mut state, KeyCode::Char('s'));
-    // The list changes under the question.
+    // The list changes while the prompt is open.
     let mut rows = state.rows.clone();
     rows.insert(0, row("newer", Status::Running));
     rows.retain(|row| row.title() != "parser");
@@ -158,28 +158,28 @@ fn a_question_is_about_the_session_it_was_asked_of() {
 }
 
 #[test]
-fn what_has_ended_is_not_stopped() {
+fn ended_session_cannot_be_stopped() {
     let mut state = three();
     press(&mut state, KeyCode::End);
     assert_eq!(press(&mut state, KeyCode::Char('s')), None);
     assert_eq!(state.prompt, None);
-    assert_eq!(state.notice.as_ref().unwrap().text, "bench has ended already (failed)");
+    assert_eq!(state.notice.as_ref().unwrap().text, "bench has already ended (failed)");
     press(&mut state, KeyCode::Up);
-    assert_eq!(state.notice, None, "the next key takes the notice away");
+    assert_eq!(state.notice, None, "the next key clears the notice");
 }
 
 #[test]
-fn a_log_is_followed_until_its_user_goes_back() {
+fn log_is_followed_until_it_is_closed() {
     let mut state = three();
     assert_eq!(press(&mut state, KeyCode::Char('l')), Some(Effect::Follow(id(&state, "parser"))));
-    tell_log(&mut state, &["one", "two"], None, true);
-    tell_log(&mut state, &["three"], None, false);
+    append_log(&mut state, &["one", "two"], None, true);
+    append_log(&mut state, &["three"], None, false);
     let View::Log(log) = &state.view else { panic!("no log") };
     assert_eq!((log.lines.len(), log.back), (3, 0));
     press(&mut state, KeyCode::Up);
-    tell_log(&mut state, &["four", "five"], None, false);
+    append_log(&mut state, &["four", "five"], None, false);
     let View::Log(log) = &state.view else { panic!("no log") };
-    assert_eq!(log.back, 3, "who looks back keeps looking at the same lines");
+    assert_eq!(log.back, 3, "the same lines stay visible");
     press(&mut state, KeyCode::Char('G'));
     let View::Log(log) = &state.view else { panic!("no log") };
     assert_eq!(log.back, 0);
@@ -189,36 +189,36 @@ fn a_log_is_followed_until_its_user_goes_back() {
 }
 
 #[test]
-fn a_followed_log_is_bounded() {
+fn followed_log_is_bounded() {
     let mut state = three();
     press(&mut state, KeyCode::Enter);
     for number in 0..3 {
-        tell_log(&mut state, &vec![number.to_string().as_str(); KEPT_LINES / 2 + 1], None, false);
+        append_log(&mut state, &vec![number.to_string().as_str(); KEPT_LINES / 2 + 1], None, false);
     }
     let View::Log(log) = &state.view else { panic!("no log") };
     assert_eq!((log.lines.len(), log.lines[0].as_str()), (KEPT_LINES, "1"));
 }
 
 #[test]
-fn a_line_that_has_not_ended_is_shown_and_goes_on() {
+fn incomplete_line_is_shown_and_continued() {
     let mut state = three();
     press(&mut state, KeyCode::Enter);
-    tell_log(&mut state, &["one"], Some("tw"), true);
-    tell_log(&mut state, &["two"], Some("th"), false);
-    tell_log(&mut state, &[], Some("three?"), false);
+    append_log(&mut state, &["one"], Some("tw"), true);
+    append_log(&mut state, &["two"], Some("th"), false);
+    append_log(&mut state, &[], Some("three?"), false);
     let View::Log(view) = &state.view else { panic!("no log") };
     assert_eq!(view.lines, ["one", "two", "three?"]);
     press(&mut state, KeyCode::Up);
-    tell_log(&mut state, &["three?", "four"], None, false);
+    append_log(&mut state, &["three?", "four"], None, false);
     let View::Log(view) = &state.view else { panic!("no log") };
     assert_eq!((view.lines.len(), view.back), (4, 2));
-    tell_log(&mut state, &["anew"], None, true);
+    append_log(&mut state, &["anew"], None, true);
     let View::Log(view) = &state.view else { panic!("no log") };
     assert_eq!((view.lines.as_slice(), view.back), (["anew".to_owned()].as_slice(), 0));
 }
 
 #[test]
-fn a_session_without_a_log_says_so() {
+fn session_without_a_log_shows_a_notice() {
     let mut state = three();
     state.rows[0].session.log = None;
     assert_eq!(press(&mut state, KeyCode::Enter), None);
@@ -226,7 +226,7 @@ fn a_session_without_a_log_says_so() {
 }
 
 #[test]
-fn a_rescue_that_is_not_there_is_a_notice() {
+fn missing_rescue_shows_a_notice() {
     let mut state = three();
     let parser = id(&state, "parser");
     assert_eq!(press(&mut state, KeyCode::Char('r')), Some(Effect::FindRescue(parser.clone())));
@@ -236,7 +236,7 @@ fn a_rescue_that_is_not_there_is_a_notice() {
 }
 
 #[test]
-fn finished_sessions_are_asked_for_and_sent_away() {
+fn finished_sessions_are_toggled() {
     let mut state = three();
     assert_eq!(press(&mut state, KeyCode::Char('a')), Some(Effect::Reload));
     assert!(state.all);
@@ -245,7 +245,7 @@ fn finished_sessions_are_asked_for_and_sent_away() {
 }
 
 #[test]
-fn control_keys_work_everywhere() {
+fn control_keys_work_in_every_view() {
     for prepare in ["", "/", "l", "?", "s"] {
         let mut state = three();
         for key in prepare.chars() {
@@ -260,7 +260,7 @@ fn control_keys_work_everywhere() {
 }
 
 #[test]
-fn help_comes_and_goes() {
+fn help_opens_and_closes() {
     let mut state = three();
     press(&mut state, KeyCode::Char('?'));
     assert!(matches!(state.view, View::Help));
