@@ -1,8 +1,7 @@
-//! Processes in memory, each of which does what its script says, and a probe that sees them.
+//! Scripted processes in memory, and a probe for them.
 //!
-//! It may not signal anything that it has not proved alive at that moment: that is a panic, and so is a
-//! policy that could wait for ever. No time passes in it: a grace period is over when everyone has had
-//! the signals of that period.
+//! A signal to a process that is not proved alive at that moment panics, and so does a policy that could wait forever.
+//! No time passes: a grace period is over when all members have received the signals of that period.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use sexton_core::probe::{
     EndPolicy, Ended, Group, Members, Occupants, ProbeCapabilities, ProcessDetails, Survivor,
 };
 use sexton_core::session::Cgroup;
-use sexton_core::{Liveness, ProbeError, ProcessIdentity, ProcessProbe, SessionId};
+use sexton_core::{Liveness, Others, ProbeError, ProcessIdentity, ProcessProbe, SessionId};
 
 mod membership;
 mod process;
@@ -23,50 +22,50 @@ pub use process::FakeProcess;
 
 use process::Entry;
 
-/// The boot that the fake machine is in.
+/// Boot id of the fake machine.
 const BOOT: &str = "fake-boot-1";
-/// The longest that a caller may reasonably wait.
+/// The longest wait that a policy may have.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
-/// A [`ProcessProbe`] over processes that exist only in it. Clones see the same processes.
+/// A [`ProcessProbe`] with processes in memory. Clones share them.
 #[derive(Clone, Default)]
 pub struct FakeProbe {
     machine: Arc<Mutex<Machine>>,
 }
 
-/// The processes, by pid, and what was done to them.
+/// The processes by pid, and the signals sent to them.
 #[derive(Default)]
 struct Machine {
     processes: BTreeMap<u32, Entry>,
-    /// How many processes there have ever been: their inodes, which are never given twice.
+    /// Number of processes started so far. Their inodes are derived from it and never reused.
     started: u64,
     signals: Vec<(u32, i32)>,
-    /// The pids at which the next look fails, and why.
-    blinks: BTreeMap<u32, String>,
-    /// Control groups that nobody has removed.
+    /// Pids whose next observation fails, and why.
+    failing_once: BTreeMap<u32, String>,
+    /// Control groups that were not removed.
     containers: BTreeSet<SessionId>,
 }
 
 impl FakeProbe {
-    /// A machine without processes.
+    /// Creates a machine without processes.
     pub fn new() -> FakeProbe {
         FakeProbe::default()
     }
 
-    /// Starts a process and gives its identity.
+    /// Starts a process and returns its identity.
     pub fn start(&self, process: FakeProcess) -> ProcessIdentity {
         let mut machine = self.machine();
         let pid = machine.processes.keys().next_back().map_or(100, |last| last + 1);
         machine.start_as(pid, process)
     }
 
-    /// Lets another process have the pid of one that is gone.
+    /// Starts a process with the pid of one that has ended.
     ///
     /// # Panics
-    /// Where the pid's process still lives: no kernel does that.
+    /// If the process with that pid is still alive.
     pub fn start_in_place_of(&self, gone: &ProcessIdentity, process: FakeProcess) -> ProcessIdentity {
         let mut machine = self.machine();
         let lives = machine.processes.get(&gone.pid).is_some_and(|entry| entry.alive);
@@ -74,22 +73,22 @@ impl FakeProbe {
         machine.start_as(gone.pid, process)
     }
 
-    /// Ends a process, as if by itself.
+    /// Ends a process as if it exited by itself.
     pub fn end(&self, identity: &ProcessIdentity) {
         let mut machine = self.machine();
         let entry = machine.require(identity);
-        assert!(entry.alive, "process {} has ended already", identity.pid);
+        assert!(entry.alive, "process {} has already ended", identity.pid);
         entry.alive = false;
     }
 
-    /// Makes a process one that nobody can judge, because of `why`.
+    /// Makes the liveness of a process unknown, because of `why`.
     pub fn hide(&self, identity: &ProcessIdentity, why: &str) {
         self.machine().require(identity).hidden = Some(why.to_owned());
     }
 
-    /// Lets the next look at a process fail, and only that one, because of `why`.
+    /// Makes only the next observation of a process fail, because of `why`.
     pub fn hide_once(&self, identity: &ProcessIdentity, why: &str) {
-        self.machine().blinks.insert(identity.pid, why.to_owned());
+        self.machine().failing_once.insert(identity.pid, why.to_owned());
     }
 
     /// Moves a process into another directory.
@@ -97,28 +96,28 @@ impl FakeProbe {
         self.machine().require(identity).process.cwd = Some(cwd.into());
     }
 
-    /// Leaves an empty control group of a session behind.
+    /// Adds an empty control group of a session.
     pub fn leave_container(&self, session: &SessionId) {
         self.machine().containers.insert(session.clone());
     }
 
-    /// The sessions whose control group is still there.
+    /// Returns the sessions whose control group still exists.
     pub fn containers(&self) -> Vec<SessionId> {
         self.machine().containers.iter().cloned().collect()
     }
 
-    /// Every signal that was sent, in order: to which pid, and which.
+    /// Returns all sent signals in order, as pid and signal.
     pub fn signals(&self) -> Vec<(u32, i32)> {
         self.machine().signals.clone()
     }
 
-    /// Whether that very process still lives.
+    /// Returns whether exactly this process is alive.
     pub fn is_alive(&self, identity: &ProcessIdentity) -> bool {
         self.machine().observe(identity) == Liveness::Alive
     }
 
     fn machine(&self) -> MutexGuard<'_, Machine> {
-        // A test that panicked inside a call has already failed; the others may go on.
+        // A test that panicked inside a call has already failed; other tests can continue.
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,7 +128,7 @@ impl Machine {
         let identity = ProcessIdentity {
             boot_id: Some(BOOT.to_owned()),
             pidfd_inode: Some(self.started),
-            // One tick for all: whoever relies on ticks is wrong here.
+            // All have the same tick, so that code that relies on ticks fails.
             start_ticks: Some(1),
             pid_namespace: Some(1),
             time_namespace: Some(1),
@@ -142,7 +141,7 @@ impl Machine {
     }
 
     fn require(&mut self, identity: &ProcessIdentity) -> &mut Entry {
-        let entry = self.processes.get_mut(&identity.pid).expect("a process that was started");
+        let entry = self.processes.get_mut(&identity.pid).expect("only a started process");
         assert_eq!(entry.identity.pidfd_inode, identity.pidfd_inode, "another process has this pid now");
         entry
     }
@@ -153,7 +152,7 @@ impl Machine {
         }
         let here =
             ProcessIdentity { pid_namespace: Some(1), time_namespace: Some(1), ..ProcessIdentity::of_pid(0) };
-        if let Err(why) = identity.same_vantage(&here) {
+        if let Err(why) = identity.same_identity_scope(&here) {
             return Liveness::Unknown(why);
         }
         self.processes.get(&identity.pid).map_or(Liveness::Gone, |entry| entry.judge(identity))
@@ -163,28 +162,29 @@ impl Machine {
         self.processes.values().filter(|entry| entry.alive)
     }
 
-    /// Sends `signal` to the process that `identity` names, which must be proved alive by now.
+    /// Sends `signal` to the process `identity`, which must be proved alive.
     fn signal(&mut self, identity: &ProcessIdentity, signal: i32) {
         let liveness = self.observe(identity);
-        assert_eq!(liveness, Liveness::Alive, "signal {signal} to {identity:?}, which was not proved");
+        assert_eq!(liveness, Liveness::Alive, "signal {signal} to {identity:?}, which was not proved alive");
         self.signals.push((identity.pid, signal));
         let entry = self.require(identity);
-        let heir = entry.receive(signal);
-        if let Some(heir) = heir {
+        let successor = entry.receive(signal);
+        if let Some(successor) = successor {
             let pid = self.processes.keys().next_back().map_or(100, |last| last + 1);
-            self.start_as(pid, heir);
+            self.start_as(pid, successor);
         }
     }
 
-    /// Sends `signal` to every member that is not spared, until a scan finds nobody who did not have it.
-    fn sweep(&mut self, group: &Group, spare: &[ProcessIdentity], signal: i32, ended: &mut Ended) {
+    /// Sends `signal` to every member that is not spared, until a scan finds none that has not received it.
+    fn sweep(&mut self, group: &Group, policy: &EndPolicy, signal: i32, ended: &mut Ended) {
         loop {
-            let had_it = |process: &ProcessIdentity, ended: &Ended| {
+            let received = |process: &ProcessIdentity, ended: &Ended| {
                 ended.signalled.iter().any(|(known, last)| known == process && *last == signal)
             };
-            let spared = |process: &ProcessIdentity| spare.iter().any(|spared| is_same(spared, process));
-            let members = self.members(group).processes.into_iter();
-            let next = members.filter(|process| !spared(process)).find(|process| !had_it(process, ended));
+            let spared =
+                |process: &ProcessIdentity| policy.spare.iter().any(|spared| is_same(spared, process));
+            let members = self.members(group, &policy.others).processes.into_iter();
+            let next = members.filter(|process| !spared(process)).find(|process| !received(process, ended));
             let Some(process) = next else { return };
             self.signal(&process, signal);
             ended.signalled.retain(|(known, _)| *known != process);
@@ -201,9 +201,9 @@ impl Machine {
         };
         let gentle = [policy.first_signal, SIGTERM].into_iter().filter(|_| !policy.grace.is_zero());
         for signal in gentle.chain([SIGKILL]) {
-            self.sweep(group, &policy.spare, signal, &mut ended);
+            self.sweep(group, policy, signal, &mut ended);
         }
-        for process in self.members(group).processes {
+        for process in self.members(group, &policy.others).processes {
             if policy.spare.iter().any(|spared| is_same(spared, &process)) {
                 ended.spared.push(process);
             } else {
@@ -215,7 +215,7 @@ impl Machine {
     }
 }
 
-/// Whether two identities were taken of one process.
+/// Returns whether two identities are of the same process.
 fn is_same(one: &ProcessIdentity, other: &ProcessIdentity) -> bool {
     one.compare(other) == sexton_core::identity::Match::Same
 }
@@ -236,7 +236,7 @@ impl ProcessProbe for FakeProbe {
 
     async fn observe(&self, identity: &ProcessIdentity) -> Liveness {
         let mut machine = self.machine();
-        match machine.blinks.remove(&identity.pid) {
+        match machine.failing_once.remove(&identity.pid) {
             Some(why) => Liveness::Unknown(why),
             None => machine.observe(identity),
         }
@@ -266,8 +266,8 @@ impl ProcessProbe for FakeProbe {
         Ok(liveness)
     }
 
-    async fn members(&self, group: &Group) -> Result<Members, ProbeError> {
-        Ok(self.machine().members(group))
+    async fn members(&self, group: &Group, others: &Others) -> Result<Members, ProbeError> {
+        Ok(self.machine().members(group, others))
     }
 
     async fn occupants(&self, dir: &Path) -> Result<Occupants, ProbeError> {
@@ -277,17 +277,17 @@ impl ProcessProbe for FakeProbe {
             machine.living().partition(|entry| entry.hidden.is_some());
         Ok(Occupants {
             processes: seen.into_iter().filter(inside).map(|entry| entry.identity.clone()).collect(),
-            // Where it is cannot be seen, so it counts wherever one asks.
+            // Their directories are unknown, so they count for every directory.
             unreadable: hidden.into_iter().map(|entry| entry.identity.pid).collect(),
         })
     }
 
     async fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Result<Vec<Ended>, ProbeError> {
         assert!(policy.grace <= LONGEST_WAIT && policy.kill_wait <= LONGEST_WAIT, "a wait without a limit");
-        assert!(policy.first_signal > 0, "signal {} ends nobody", policy.first_signal);
+        assert!(policy.first_signal > 0, "signal {} ends no process", policy.first_signal);
         let mut seen: Vec<&SessionId> = Vec::new();
         for group in groups {
-            assert!(!seen.contains(&&group.session), "session {} is ended twice at once", group.session);
+            assert!(!seen.contains(&&group.session), "session {} is in the list twice", group.session);
             seen.push(&group.session);
         }
         let mut machine = self.machine();

@@ -1,8 +1,8 @@
-//! A store in memory that forgives nothing. It keeps records as the JSON documents a real one would, so
-//! that what does not survive its written form does not survive here either.
+//! A strict store in memory. It keeps records as JSON documents like a real store, so that anything that serialization
+//! loses is lost here too.
 //!
-//! It may not do what no real store could: it has no access to a record but through the trait, and what
-//! it is told to break stays broken until it is repaired.
+//! It does nothing that a real store could not: records are accessible only through the trait, and injected damage
+//! stays until it is repaired.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,8 +15,8 @@ use sexton_core::plugin::StoreOptions;
 use sexton_core::resume::Dialect;
 use sexton_core::session::SCHEMA_VERSION;
 use sexton_core::store::{
-    Access, Backup, Capabilities, Change, CheckReport, Committed, Damage, Fields, Listing, LockGuard,
-    LockName, RepairReport, Restored, StoreInfo,
+    Access, Allows, Backup, Capabilities, Change, CheckReport, Committed, Damage, Fields, Format, Listing,
+    LockGuard, LockName, RepairReport, Restored, StoreInfo,
 };
 use sexton_core::{Batch, Query, Session, SessionId, Status, Store, StoreError, Time};
 
@@ -27,7 +27,7 @@ mod world;
 use locks::Locks;
 use world::World;
 
-/// The newest format that the fake understands.
+/// The newest format that the fake supports.
 const FORMAT: u64 = 1;
 
 /// A [`Store`] in memory. Clones, and handles opened at the same path, share one set of records.
@@ -41,17 +41,17 @@ pub struct FakeStore {
     dialect: &'static Dialect,
 }
 
-/// What a commit that was told to fail did before it failed. Its caller cannot know, and must read again.
+/// What a commit wrote before its injected failure. The caller cannot know, and must read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedCommit {
     /// Nothing was written.
     Lost,
-    /// Everything was written; only the answer was lost.
+    /// Everything was written; only the reply was lost.
     Written,
 }
 
-/// Opens the fake at `options.path`, as a plugin would. Nothing is created there: the path is only a name
-/// under which handles of this process find each other.
+/// Opens the fake at `options.path`, as a plugin would. It creates no file: the path is only the name by which handles
+/// in this process share a store.
 pub fn open(options: &StoreOptions) -> Result<Box<dyn Store>, StoreError> {
     let store = FakeStore::at(&options.path, options.access);
     if options.access == Access::Write {
@@ -67,7 +67,7 @@ impl Default for FakeStore {
 }
 
 impl FakeStore {
-    /// An empty store that nobody else shares, open for writing.
+    /// Creates an empty store that is not shared, open for writing.
     pub fn new() -> FakeStore {
         FakeStore {
             path: PathBuf::from("/nowhere/fake-store"),
@@ -79,67 +79,83 @@ impl FakeStore {
         }
     }
 
-    /// The store that goes by `path` in this process.
+    /// Returns the store named `path` in this process.
     pub fn at(path: &Path, access: Access) -> FakeStore {
         let (world, locks) = world::find_or_make(path);
         let capabilities = Capabilities::EVERYTHING;
         FakeStore { path: path.to_owned(), access, capabilities, world, locks, dialect: &Dialect::SEXTON }
     }
 
-    /// The same records in a store that speaks of loops as another tool does.
+    /// Returns a handle of the same records with another tool's dialect for loops.
     #[must_use]
     pub fn speaking(&self, dialect: &'static Dialect) -> FakeStore {
         FakeStore { dialect, ..self.clone() }
     }
 
-    /// The same records through a handle that was opened for reading.
+    /// Returns a handle of the same records, open for reading.
     #[must_use]
     pub fn for_reading(&self) -> FakeStore {
         FakeStore { access: Access::Read, ..self.clone() }
     }
 
-    /// The same records, of another tool: the worktrees that they name carry no mark.
+    /// Returns a handle of the same records as another tool's store, whose worktrees have no marks.
     #[must_use]
     pub fn of_another_tool(&self) -> FakeStore {
         let capabilities = Capabilities { marks: false, ..self.capabilities };
         FakeStore { capabilities, ..self.clone() }
     }
 
-    /// The same records, of a store that declares to have no place for a process.
+    /// Returns a handle of the same records that declares that it cannot store processes.
     #[must_use]
     pub fn without_processes(&self) -> FakeStore {
         let fields = Fields::Only(&["id", "status", "worktree", "created_at", "started_at"]);
         FakeStore { capabilities: Capabilities { fields, ..self.capabilities }, ..self.clone() }
     }
 
-    /// Makes the next commit that would have been made fail with an I/O error.
+    /// Makes the next valid commit fail with an I/O error.
     pub fn fail_next_commit(&self, how: FailedCommit) {
         self.world().failing = Some(how);
     }
 
-    /// Makes the record of `id` unreadable, and the store with it read-only.
+    /// Makes the record of `id` unreadable, and therefore the store read-only.
     ///
     /// # Panics
-    /// Where there is no such record.
+    /// If there is no such record.
     pub fn damage_record(&self, id: &SessionId) {
         let mut world = self.world();
-        let document = world.documents.get_mut(id).expect("only a record that is there can be damaged");
+        let document = world.documents.get_mut(id).expect("only an existing record can be damaged");
         let half = document.len() / 2;
         document.truncate(half);
     }
 
-    /// Makes the store one that a newer version wrote.
+    /// Gives the store a format that is newer than supported.
     pub fn make_newer(&self) {
         self.world().format = FORMAT + 1;
     }
 
-    /// How many commits have been made: a caller that should write once can be held to it.
+    /// Makes the store's format older than the newest one, which exists since the release `since`.
+    pub fn make_older(&self, since: &'static str) {
+        let mut world = self.world();
+        world.newest = Some((world.format + 1, since));
+    }
+
+    /// Returns the format of the store.
+    pub fn found_format(&self) -> u64 {
+        self.world().format
+    }
+
+    /// Runs `change` just before the next raise of the format is checked, like a commit of another program.
+    pub fn before_raising(&self, change: impl FnOnce(&FakeStore) + Send + 'static) {
+        self.world().before_raising = Some(Box::new(change));
+    }
+
+    /// Returns the number of commits, so that tests can check that a caller writes once.
     pub fn commits(&self) -> u64 {
         self.world().commits
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
-        // A test that panicked inside a call has already failed; the others may go on.
+        // A test that panicked inside a call has already failed; other tests can continue.
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,8 +173,8 @@ impl FakeStore {
         }
     }
 
-    fn lost_answer(&self) -> StoreError {
-        let source = io::Error::other("the fake was told to fail");
+    fn injected_failure(&self) -> StoreError {
+        let source = io::Error::other("injected failure");
         StoreError::Io { action: "cannot sync", path: self.path.clone(), source }
     }
 }
@@ -210,10 +226,10 @@ impl Store for FakeStore {
         }
         batch.check(|id| world.standing(id), |name| Ok(world.holder(name)))?;
         match world.failing.take() {
-            Some(FailedCommit::Lost) => return Err(self.lost_answer()),
+            Some(FailedCommit::Lost) => return Err(self.injected_failure()),
             Some(FailedCommit::Written) => {
                 world.apply(batch);
-                return Err(self.lost_answer());
+                return Err(self.injected_failure());
             }
             None => world.apply(batch),
         }
@@ -248,28 +264,49 @@ impl Store for FakeStore {
         Ok(world.quarantine(&self.path))
     }
 
+    async fn format(&self) -> Result<Option<Format>, StoreError> {
+        let world = self.world();
+        let (newest, since) = world.newest.unwrap_or((FORMAT, "0.1.0"));
+        Ok(world.uuid.is_some().then_some(Format { found: world.format, newest, since }))
+    }
+
+    async fn raise_format(&self, allows: &Allows<'_>) -> Result<(), StoreError> {
+        let change = self.world().before_raising.take();
+        if let Some(change) = change {
+            change(self);
+        }
+        let mut world = self.world();
+        self.require_writable(&world)?;
+        self.require_sound(&world)?;
+        if let Some(refused) = world.readable().find(|session| !allows(session)) {
+            return Err(StoreError::Conflict { id: refused.id, expected: refused.revision });
+        }
+        world.format = world.newest.map_or(world.format, |(newest, _)| newest);
+        Ok(())
+    }
+
     fn dialect(&self) -> &'static Dialect {
         self.dialect
     }
 }
 
-/// What a real store might let pass: a record whose schema this version does not write, or a counter that
-/// grows by nothing.
+/// Panics on what a real store might accept: a schema that this version does not write, an active record with an end
+/// time, or a counter increment of 0.
 fn require_proper(batch: &Batch) {
     for change in &batch.changes {
         if let Change::Insert(session) | Change::Replace(session) = change {
-            assert_eq!(session.schema, SCHEMA_VERSION, "session {}: a schema we do not write", session.id);
+            assert_eq!(session.schema, SCHEMA_VERSION, "session {}: unsupported schema", session.id);
             let active = session.status.is_active();
             assert!(
                 !active || session.finished_at.is_none(),
-                "session {} is {} and finished at once",
+                "session {} is {} but has an end time",
                 session.id,
                 session.status
             );
         }
     }
     for (counter, by) in &batch.counters {
-        assert!(*by > 0, "the counter {counter} grows by nothing");
+        assert!(*by > 0, "the counter {counter} is incremented by 0");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Worktrees in memory, and a cleaner that panics where a real one could have lost work.
+//! Worktrees in memory, and a cleaner that panics where a real one could lose work.
 //!
-//! It may not remove what lies outside the yard or what somebody is in: those are mistakes of the caller, and
-//! the test that makes one fails.
+//! It refuses worktrees outside the worktree root, and panics if a worktree to remove has occupants, because both are
+//! errors of the caller.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,43 +9,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use sexton_core::worktree::{
-    Cleared, CreatedWorktree, Inspection, Marked, PathChange, Plot, Removal, Rescue, RescueDetails,
-    RescueEntry, RescueList, Rescued, RescuedPath, RestoredWork, StartPoint,
+    Cleared, CreatedWorktree, Inspection, Leftover, Marked, PathChange, Removal, Rescue, RescueDetails,
+    RescueEntry, RescueList, Rescued, RescuedPath, RestoredWork, Spare, StartPoint, Swept, WorktreeLocation,
 };
-use sexton_core::{ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
+use sexton_core::{Host, ProcessProbe, SessionId, Time, WorktreeCleaner, WorktreeError};
 
-/// The commit that every fake worktree begins at.
+/// The base commit of every fake worktree.
 const BASE: &str = "0000000000000000000000000000000000000001";
 
-/// A [`WorktreeCleaner`] over worktrees that exist only in it. Clones see the same yard.
+/// A [`WorktreeCleaner`] with worktrees in memory. Clones share them.
 #[derive(Clone, Default)]
 pub struct FakeCleaner {
-    yard: Arc<Mutex<Yard>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct Yard {
+struct State {
     worktrees: BTreeMap<PathBuf, Worktree>,
     rescues: BTreeMap<(PathBuf, SessionId), Saved>,
-    /// How many rescues there have ever been: their commits.
+    /// Number of rescues so far, from which their commits are derived.
     rescued: u64,
     removed: Vec<PathBuf>,
     /// Removed, and not yet swept.
-    trash: Vec<PathBuf>,
+    trash: Vec<(PathBuf, SessionId)>,
+    undeletable: BTreeMap<PathBuf, String>,
     unrescuable: BTreeMap<PathBuf, String>,
-    came_in: BTreeMap<PathBuf, String>,
+    late_occupants: BTreeMap<PathBuf, String>,
 }
 
-/// What a worktree holds that its base does not.
+/// Files of a worktree that are not in its base.
 type Files = BTreeMap<String, String>;
 
 struct Worktree {
-    plot: Plot,
-    /// Whether the plot's session has put its mark on it.
+    location: WorktreeLocation,
+    /// Whether it has the mark of its location's session.
     marked: bool,
     made_at: Time,
     files: Files,
     own_commits: usize,
+    /// The host on which it was created.
+    host: Option<Host>,
 }
 
 struct Saved {
@@ -53,11 +56,13 @@ struct Saved {
     created_at: Time,
     files: Files,
     own_commits: usize,
+    host: Option<Host>,
 }
 
 impl Worktree {
-    fn empty(plot: &Plot, made_at: Time) -> Worktree {
-        Worktree { plot: plot.clone(), marked: true, made_at, files: Files::new(), own_commits: 0 }
+    fn empty(location: &WorktreeLocation, made_at: Time) -> Worktree {
+        let files = Files::new();
+        Worktree { location: location.clone(), marked: true, made_at, files, own_commits: 0, host: None }
     }
 
     fn has_work(&self) -> bool {
@@ -66,82 +71,102 @@ impl Worktree {
 }
 
 impl FakeCleaner {
-    /// An empty yard.
+    /// Creates a cleaner without worktrees.
     pub fn new() -> FakeCleaner {
         FakeCleaner::default()
     }
 
-    /// Puts a worktree at `plot`, as an earlier `create` had left it.
-    pub fn place(&self, plot: &Plot, made_at: Time) {
-        self.yard().worktrees.insert(plot.path.clone(), Worktree::empty(plot, made_at));
+    /// Adds a worktree at `location`, as an earlier `create` would have.
+    pub fn place(&self, location: &WorktreeLocation, made_at: Time) {
+        self.state().worktrees.insert(location.path.clone(), Worktree::empty(location, made_at));
     }
 
-    /// Puts a worktree at `plot` that something else made: nobody's mark is on it.
-    pub fn place_unmarked(&self, plot: &Plot, made_at: Time) {
-        let worktree = Worktree { marked: false, ..Worktree::empty(plot, made_at) };
-        self.yard().worktrees.insert(plot.path.clone(), worktree);
+    /// Adds a worktree without a mark at `location`, as another program would have.
+    pub fn place_unmarked(&self, location: &WorktreeLocation, made_at: Time) {
+        let worktree = Worktree { marked: false, ..Worktree::empty(location, made_at) };
+        self.state().worktrees.insert(location.path.clone(), worktree);
     }
 
     /// Writes a file into a worktree.
     pub fn write(&self, path: &Path, file: &str, content: &str) {
-        self.yard().require(path).files.insert(file.to_owned(), content.to_owned());
+        self.state().require(path).files.insert(file.to_owned(), content.to_owned());
     }
 
-    /// Makes a commit in a worktree that no other branch has.
+    /// Adds a commit to a worktree that is on no other branch.
     pub fn commit(&self, path: &Path) {
-        self.yard().require(path).own_commits += 1;
+        self.state().require(path).own_commits += 1;
     }
 
     /// Makes every rescue of a worktree fail with `why`.
     pub fn refuse_rescue(&self, path: &Path, why: &str) {
-        self.yard().unrescuable.insert(path.to_owned(), why.to_owned());
+        self.state().unrescuable.insert(path.to_owned(), why.to_owned());
     }
 
     /// Lets rescues of a worktree succeed again.
     pub fn allow_rescue(&self, path: &Path) {
-        self.yard().unrescuable.remove(path);
+        self.state().unrescuable.remove(path);
     }
 
-    /// Lets somebody come in just as the worktree is to be removed: that removal keeps it, because of
-    /// `why`. A race that no caller can prevent, and so the one occupant that is not a panic.
-    pub fn let_somebody_in(&self, path: &Path, why: &str) {
-        self.yard().came_in.insert(path.to_owned(), why.to_owned());
+    /// Makes the deletion of a removed worktree's files fail with `why`.
+    pub fn refuse_deletion(&self, path: &Path, why: &str) {
+        self.state().undeletable.insert(path.to_owned(), why.to_owned());
     }
 
-    /// Whether there is a worktree at `path`.
+    /// Lets the deletion of a removed worktree's files succeed again.
+    pub fn allow_deletion(&self, path: &Path) {
+        self.state().undeletable.remove(path);
+    }
+
+    /// Records that a worktree was created on `host`.
+    pub fn make_on(&self, path: &Path, host: Host) {
+        self.state().require(path).host = Some(host);
+    }
+
+    /// Simulates a process that enters the worktree during the next removal, which then keeps it because of `why`. No
+    /// caller can prevent this race, so it is the only occupant that does not panic.
+    pub fn enter_during_removal(&self, path: &Path, why: &str) {
+        self.state().late_occupants.insert(path.to_owned(), why.to_owned());
+    }
+
+    /// Returns whether a worktree exists at `path`.
     pub fn exists(&self, path: &Path) -> bool {
-        self.yard().worktrees.contains_key(path)
+        self.state().worktrees.contains_key(path)
     }
 
-    /// What has been removed, in order.
+    /// Returns the removed worktrees, in order.
     pub fn removed(&self) -> Vec<PathBuf> {
-        self.yard().removed.clone()
+        self.state().removed.clone()
     }
 
-    /// What lies in the trash.
+    /// Returns the worktrees in the trash.
     pub fn trash(&self) -> Vec<PathBuf> {
-        self.yard().trash.clone()
+        self.state().trash.iter().map(|(path, _)| path.clone()).collect()
     }
 
-    /// The files that the rescue of a session holds; `None` where there is no rescue.
+    /// Returns the files in the rescue of a session, or `None` if it has no rescue.
     pub fn find_rescued(&self, repo: &Path, session: &SessionId) -> Option<BTreeMap<String, String>> {
         let key = (repo.to_owned(), session.clone());
-        self.yard().rescues.get(&key).map(|saved| saved.files.clone())
+        self.state().rescues.get(&key).map(|saved| saved.files.clone())
     }
 
-    fn yard(&self) -> MutexGuard<'_, Yard> {
-        // A test that panicked inside a call has already failed; the others may go on.
-        self.yard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A test that panicked inside a call has already failed; other tests can continue.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Saved {
     fn entry(&self, session: &SessionId) -> RescueEntry {
-        RescueEntry { session: session.clone(), rescue: self.rescue.clone(), created_at: self.created_at }
+        RescueEntry {
+            session: session.clone(),
+            rescue: self.rescue.clone(),
+            created_at: self.created_at,
+            host: self.host.clone(),
+        }
     }
 }
 
-impl Yard {
+impl State {
     fn require_rescue(&self, repo: &Path, session: &SessionId) -> Result<&Saved, WorktreeError> {
         let (repo, session) = (repo.to_owned(), session.clone());
         self.rescues.get(&(repo.clone(), session.clone())).ok_or(WorktreeError::NoRescue { session, repo })
@@ -151,31 +176,31 @@ impl Yard {
         self.worktrees.get_mut(path).expect("a worktree that was made")
     }
 
-    /// The worktree of `plot`, `None` where nothing is there, an error where it is somebody else's.
-    fn find(&self, plot: &Plot) -> Result<Option<&Worktree>, WorktreeError> {
-        require_inside(plot)?;
-        let Some(worktree) = self.worktrees.get(&plot.path) else { return Ok(None) };
+    /// Returns the worktree at `location`, or `None` if nothing is there. Fails if it has no mark or another one.
+    fn find(&self, location: &WorktreeLocation) -> Result<Option<&Worktree>, WorktreeError> {
+        require_inside(location)?;
+        let Some(worktree) = self.worktrees.get(&location.path) else { return Ok(None) };
         if !worktree.marked {
-            return Err(not_ours(plot, "it has no mark"));
+            return Err(not_ours(location, "it has no mark"));
         }
-        if worktree.plot == *plot {
+        if worktree.location == *location {
             return Ok(Some(worktree));
         }
-        Err(not_ours(plot, &format!("it has the mark of session {}", worktree.plot.session)))
+        Err(not_ours(location, &format!("it has the mark of session {}", worktree.location.session)))
     }
 }
 
-fn not_ours(plot: &Plot, why: &str) -> WorktreeError {
-    let (path, root) = (plot.path.clone(), plot.root.clone());
-    WorktreeError::NotOurs { path, root, session: plot.session.clone(), why: why.to_owned() }
+fn not_ours(location: &WorktreeLocation, why: &str) -> WorktreeError {
+    let (path, root) = (location.path.clone(), location.root.clone());
+    WorktreeError::NotOurs { path, root, session: location.session.clone(), why: why.to_owned() }
 }
 
-/// A worktree lies directly inside the yard, by its name and not by what a `..` makes of it.
-fn require_inside(plot: &Plot) -> Result<(), WorktreeError> {
-    if plot.path.parent() == Some(&*plot.root) && plot.path.file_name().is_some() {
+/// Fails unless the worktree is a direct child of the worktree root, without resolving `..`.
+fn require_inside(location: &WorktreeLocation) -> Result<(), WorktreeError> {
+    if location.path.parent() == Some(&*location.root) && location.path.file_name().is_some() {
         return Ok(());
     }
-    Err(not_ours(plot, "it does not lie directly inside the yard"))
+    Err(not_ours(location, "it is not directly inside the worktree root"))
 }
 
 #[async_trait]
@@ -194,32 +219,32 @@ impl WorktreeCleaner for FakeCleaner {
 
     async fn create(
         &self,
-        plot: &Plot,
+        location: &WorktreeLocation,
         from: &StartPoint,
         now: Time,
     ) -> Result<CreatedWorktree, WorktreeError> {
-        let mut yard = self.yard();
-        if yard.find(plot)?.is_none() {
-            yard.worktrees.insert(plot.path.clone(), Worktree::empty(plot, now));
+        let mut state = self.state();
+        if state.find(location)?.is_none() {
+            state.worktrees.insert(location.path.clone(), Worktree::empty(location, now));
         }
         Ok(CreatedWorktree { base: from.base.clone().unwrap_or_else(|| BASE.to_owned()) })
     }
 
-    async fn claim(&self, plot: &Plot, now: Time) -> Result<(), WorktreeError> {
-        require_inside(plot)?;
-        let mut yard = self.yard();
-        if let Some(worktree) = yard.worktrees.get_mut(&plot.path).filter(|worktree| !worktree.marked) {
-            (worktree.plot, worktree.marked, worktree.made_at) = (plot.clone(), true, now);
+    async fn claim(&self, location: &WorktreeLocation, now: Time) -> Result<(), WorktreeError> {
+        require_inside(location)?;
+        let mut state = self.state();
+        if let Some(worktree) = state.worktrees.get_mut(&location.path).filter(|worktree| !worktree.marked) {
+            (worktree.location, worktree.marked, worktree.made_at) = (location.clone(), true, now);
         }
-        match yard.find(plot)? {
+        match state.find(location)? {
             Some(_) => Ok(()),
-            None => Err(not_ours(plot, "there is no worktree")),
+            None => Err(not_ours(location, "there is no worktree")),
         }
     }
 
-    async fn inspect(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
-        require_inside(plot)?;
-        Ok(match self.yard().find(plot) {
+    async fn inspect(&self, location: &WorktreeLocation) -> Result<Inspection, WorktreeError> {
+        require_inside(location)?;
+        Ok(match self.state().find(location) {
             Ok(None) => Inspection::Absent,
             Ok(Some(worktree)) => {
                 Inspection::Present { dirty: !worktree.files.is_empty(), own_commits: worktree.own_commits }
@@ -228,88 +253,115 @@ impl WorktreeCleaner for FakeCleaner {
         })
     }
 
-    async fn survey(&self, plot: &Plot) -> Result<Inspection, WorktreeError> {
-        let unmarked = |yard: &Yard| {
-            let worktree = yard.worktrees.get(&plot.path).filter(|worktree| !worktree.marked)?;
+    async fn survey(&self, location: &WorktreeLocation) -> Result<Inspection, WorktreeError> {
+        let unmarked = |state: &State| {
+            let worktree = state.worktrees.get(&location.path).filter(|worktree| !worktree.marked)?;
             Some(Inspection::Present { dirty: !worktree.files.is_empty(), own_commits: worktree.own_commits })
         };
-        require_inside(plot)?;
-        let found = unmarked(&self.yard());
+        require_inside(location)?;
+        let found = unmarked(&self.state());
         match found {
             Some(present) => Ok(present),
-            None => self.inspect(plot).await,
+            None => self.inspect(location).await,
         }
     }
 
-    async fn rescue(&self, plot: &Plot, now: Time) -> Result<Rescued, WorktreeError> {
-        let mut yard = self.yard();
-        if let Some(why) = yard.unrescuable.get(&plot.path) {
-            return Err(WorktreeError::CannotRescue { path: plot.path.clone(), why: why.clone() });
+    async fn rescue(&self, location: &WorktreeLocation, now: Time) -> Result<Rescued, WorktreeError> {
+        let mut state = self.state();
+        if let Some(why) = state.unrescuable.get(&location.path) {
+            return Err(WorktreeError::CannotRescue { path: location.path.clone(), why: why.clone() });
         }
-        let key = (plot.repo.clone(), plot.session.clone());
-        let Some(worktree) = yard.find(plot)? else {
-            // Rescued and removed by an earlier run: what it saved is still the answer.
-            return Ok(Rescued { saved: yard.rescues.get(&key).map(|saved| saved.rescue.clone()) });
+        let key = (location.repo.clone(), location.session.clone());
+        let Some(worktree) = state.find(location)? else {
+            // An earlier run rescued and removed it: return that rescue.
+            return Ok(Rescued { saved: state.rescues.get(&key).map(|saved| saved.rescue.clone()) });
         };
         if !worktree.has_work() {
             return Ok(Rescued { saved: None });
         }
-        let (files, own_commits) = (worktree.files.clone(), worktree.own_commits);
-        let earlier = yard.rescues.get(&key);
+        let (files, own_commits, host) =
+            (worktree.files.clone(), worktree.own_commits, worktree.host.clone());
+        let earlier = state.rescues.get(&key);
         if let Some(same) = earlier.filter(|saved| saved.files == files && saved.own_commits == own_commits) {
             return Ok(Rescued { saved: Some(same.rescue.clone()) });
         }
-        yard.rescued += 1;
+        state.rescued += 1;
         let rescue = Rescue {
-            reference: format!("refs/sexton/rescue/{}", plot.session),
-            commit: format!("{:040x}", yard.rescued),
+            reference: format!("refs/sexton/rescue/{}", location.session),
+            commit: format!("{:040x}", state.rescued),
             files: files.len(),
         };
-        yard.rescues.insert(key, Saved { rescue: rescue.clone(), created_at: now, files, own_commits });
+        state
+            .rescues
+            .insert(key, Saved { rescue: rescue.clone(), created_at: now, files, own_commits, host });
         Ok(Rescued { saved: Some(rescue) })
     }
 
     async fn clear(
         &self,
-        plot: &Plot,
+        location: &WorktreeLocation,
         probe: &dyn ProcessProbe,
         now: Time,
     ) -> Result<Cleared, WorktreeError> {
-        let rescued = self.rescue(plot, now).await?;
-        if self.yard().find(plot)?.is_none() {
+        let rescued = self.rescue(location, now).await?;
+        if self.state().find(location)?.is_none() {
             return Ok(Cleared { rescued, removal: Ok(Removal::AlreadyGone) });
         }
-        let occupants = probe.occupants(&plot.path).await.expect("the fake probe answers");
-        assert!(occupants.is_empty(), "{} is removed under {occupants:?}", plot.path.display());
-        let mut yard = self.yard();
-        if let Some(why) = yard.came_in.remove(&plot.path) {
+        let occupants = probe.occupants(&location.path).await.expect("the fake probe does not fail");
+        assert!(
+            occupants.is_empty(),
+            "{} is removed while occupied by {occupants:?}",
+            location.path.display()
+        );
+        let mut state = self.state();
+        if let Some(why) = state.late_occupants.remove(&location.path) {
             return Ok(Cleared { rescued, removal: Ok(Removal::Kept(why)) });
         }
-        yard.worktrees.remove(&plot.path);
-        yard.removed.push(plot.path.clone());
-        yard.trash.push(plot.path.clone());
+        state.worktrees.remove(&location.path);
+        state.removed.push(location.path.clone());
+        state.trash.push((location.path.clone(), location.session.clone()));
         Ok(Cleared { rescued, removal: Ok(Removal::Removed) })
     }
 
-    async fn sweep(&self, root: &Path, _: &dyn ProcessProbe) -> Result<usize, WorktreeError> {
-        let mut yard = self.yard();
-        let before = yard.trash.len();
-        yard.trash.retain(|path| path.parent() != Some(root));
-        Ok(before - yard.trash.len())
+    async fn sweep(
+        &self,
+        root: &Path,
+        _: &dyn ProcessProbe,
+        spare: &Spare<'_>,
+    ) -> Result<Swept, WorktreeError> {
+        let mut state = self.state();
+        let (mut swept, mut kept) = (Swept::default(), Vec::new());
+        for (path, session) in std::mem::take(&mut state.trash) {
+            if path.parent() != Some(root) || spare(&session) {
+                kept.push((path, session));
+            } else if let Some(why) = state.undeletable.get(&path) {
+                let why = why.clone();
+                swept.left.push(Leftover { session: Some(session.clone()), path: path.clone(), why });
+                kept.push((path, session));
+            } else {
+                swept.deleted += 1;
+            }
+        }
+        state.trash = kept;
+        Ok(swept)
     }
 
     async fn marked(&self, root: &Path, store: &str) -> Result<Vec<Marked>, WorktreeError> {
-        let yard = self.yard();
+        let state = self.state();
         let ours = |worktree: &&Worktree| {
-            worktree.marked && worktree.plot.root == root && worktree.plot.store == store
+            worktree.marked && worktree.location.root == root && worktree.location.store == store
         };
-        let marked = |worktree: &Worktree| Marked { plot: worktree.plot.clone(), made_at: worktree.made_at };
-        Ok(yard.worktrees.values().filter(ours).map(marked).collect())
+        let marked = |worktree: &Worktree| Marked {
+            location: worktree.location.clone(),
+            made_at: worktree.made_at,
+            host: worktree.host.clone(),
+        };
+        Ok(state.worktrees.values().filter(ours).map(marked).collect())
     }
 
     async fn rescues(&self, repo: &Path) -> Result<RescueList, WorktreeError> {
-        let yard = self.yard();
-        let here = yard.rescues.iter().filter(|((of, _), _)| of == repo);
+        let state = self.state();
+        let here = state.rescues.iter().filter(|((of, _), _)| of == repo);
         let mut entries: Vec<_> = here.map(|((_, session), saved)| saved.entry(session)).collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.created_at));
         Ok(RescueList { entries, unreadable: Vec::new() })
@@ -320,8 +372,8 @@ impl WorktreeCleaner for FakeCleaner {
         repo: &Path,
         session: &SessionId,
     ) -> Result<RescueDetails, WorktreeError> {
-        let yard = self.yard();
-        let saved = yard.require_rescue(repo, session)?;
+        let state = self.state();
+        let saved = state.require_rescue(repo, session)?;
         let path = |path: &String| RescuedPath { path: path.clone().into(), change: PathChange::Added };
         Ok(RescueDetails {
             entry: saved.entry(session),
@@ -338,8 +390,8 @@ impl WorktreeCleaner for FakeCleaner {
         session: &SessionId,
         into: &Path,
     ) -> Result<RestoredWork, WorktreeError> {
-        let yard = self.yard();
-        let files = yard.require_rescue(repo, session)?.files.len();
+        let state = self.state();
+        let files = state.require_rescue(repo, session)?.files.len();
         Ok(RestoredWork { path: into.to_owned(), files, branch: None })
     }
 
@@ -349,10 +401,10 @@ impl WorktreeCleaner for FakeCleaner {
         session: &SessionId,
         commit: &str,
     ) -> Result<bool, WorktreeError> {
-        let mut yard = self.yard();
+        let mut state = self.state();
         let key = (repo.to_owned(), session.clone());
-        let still = yard.rescues.get(&key).is_some_and(|saved| saved.rescue.commit == commit);
-        Ok(still && yard.rescues.remove(&key).is_some())
+        let still = state.rescues.get(&key).is_some_and(|saved| saved.rescue.commit == commit);
+        Ok(still && state.rescues.remove(&key).is_some())
     }
 }
 

@@ -1,13 +1,11 @@
-//! What every backend of Sexton is measured by: fakes and two suites. A dev-dependency, never
-//! part of the program.
+//! Strict fakes, and the two conformance suites for backends of Sexton. A dev-dependency, never part of the program.
 //!
-//! **The fakes** ([`FakeStore`], [`FakeProbe`], [`FakeCleaner`], [`FakePremises`]) keep their world in memory and forgive
-//! nothing. What a real backend might tolerate, such as a signal to a process that was not proved alive,
-//! or the removal of a worktree that changed since its rescue, is a panic here: the test that caused it
-//! fails. Code that is right with the fakes has no excuse with a real backend.
+//! **The fakes** ([`FakeStore`], [`FakeProbe`], [`FakeCleaner`], [`FakeStateFiles`]) keep their state in memory and are
+//! stricter than any real backend. What a real backend might tolerate, such as a signal to a process that was not
+//! proved alive, or the removal of a worktree that changed since its rescue, panics here, so the test fails.
 //!
-//! **The suites** ([`store_suite`], [`probe_suite`]) check the contracts that the traits' rustdoc makes,
-//! with real files and real processes. A backend has one test target without a harness:
+//! **The suites** ([`store_suite`], [`probe_suite`]) check the contracts in the traits' rustdoc with real files and
+//! real processes. A backend has one test target without a harness:
 //!
 //! ```toml
 //! [[test]]
@@ -39,14 +37,13 @@
 //! }
 //! ```
 //!
-//! Every case is then a test of its own, under `cargo test` as under nextest. The test binary executes
-//! itself again where a case needs another process, so `main` must call `run` before it does anything
-//! else. A store that declares that it cannot represent something is measured by that: each case that needs
-//! it is replaced by one that asserts the clear refusal. A suite without a case fails. Both suites look at processes from outside with strace, which must
-//! be installed.
+//! Every case is then a separate test under `cargo test` and nextest. If a case needs another process, the test binary
+//! executes itself again, so `main` must call `run` before anything else. If a store declares that it cannot
+//! represent something, each case that needs it is replaced by one that asserts a clear refusal. A suite without
+//! cases fails. Both suites trace processes with strace, which must be installed.
 
-pub mod fake_premises;
 pub mod fake_probe;
+pub mod fake_state_files;
 pub mod fake_store;
 pub mod fake_worktree;
 pub mod probe_suite;
@@ -56,7 +53,7 @@ mod role;
 mod strace;
 mod trials;
 
-pub use fake_premises::FakePremises;
 pub use fake_probe::{FakeProbe, FakeProcess};
+pub use fake_state_files::FakeStateFiles;
 pub use fake_store::FakeStore;
 pub use fake_worktree::FakeCleaner;

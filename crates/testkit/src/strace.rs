@@ -1,11 +1,10 @@
-//! Running a helper under strace, which must be installed: seeing a process from outside, and making its
-//! system calls fail, cannot be done from within.
+//! Runs a helper under strace, which must be installed, to observe its system calls and to make them fail.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// The strace command that runs `plain`, with `expressions` for its `-e`. It is quick where one of them says which
-/// calls are traced, as the kernel lets all others pass; but strace delivers no signal then.
+/// Returns the strace command that runs `plain`, with `expressions` for `-e`. It uses `--seccomp-bpf`, which makes
+/// untraced calls fast, unless an expression injects a signal, which strace does not deliver in that mode.
 pub(crate) fn traced(plain: &Command, output: impl AsRef<OsStr>, expressions: &[&str]) -> Command {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-y", "-s", "1000000", "-o"]).arg(output);

@@ -1,13 +1,13 @@
-//! Cases as tests: each gets a name that `cargo test` and nextest can list, filter and run alone.
+//! Runs cases as tests: `cargo test` and nextest can list, filter and run each by its name.
 //!
-//! A case may need what not every subject has. Where the subject lacks it, the case is not left out: in its
-//! place, under its name, the subject must show that it refuses clearly.
+//! A case may need something that a subject lacks. Then the case is not skipped: a test with its name checks that the
+//! subject clearly refuses instead.
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// The cases of one theme: what the file is called, and what each function in it proves.
+/// The cases of one theme, from one file.
 pub(crate) struct Theme<S: 'static> {
     /// The theme's name.
     pub(crate) name: &'static str,
@@ -19,23 +19,23 @@ pub(crate) struct Theme<S: 'static> {
 pub(crate) struct Case<S: 'static> {
     /// Its name.
     pub(crate) name: &'static str,
-    /// Panics where the subject does not keep the promise.
+    /// Panics if the subject violates the contract.
     pub(crate) check: fn(&S),
-    /// What a subject must have for the case to make sense.
+    /// What a subject must support for the case.
     pub(crate) needs: &'static [Need<S>],
 }
 
-/// Something that a subject may lack.
+/// Something that a subject may not support.
 pub(crate) struct Need<S: 'static> {
-    /// What it is.
+    /// Its name.
     pub(crate) what: &'static str,
-    /// Whether the subject has it.
+    /// Returns whether the subject supports it.
     pub(crate) is_met: fn(&S, &'static str) -> bool,
-    /// Panics unless a subject without it says so clearly when it is asked for it.
+    /// Panics unless the subject clearly refuses a request for it.
     pub(crate) require_refusal: fn(&S, &'static str),
 }
 
-/// Makes a [`Theme`] of functions, each named by itself, some with what they need: `case: [NEED]`.
+/// Creates a [`Theme`] from functions, optionally with their needs: `case: [NEED]`.
 macro_rules! theme {
     ($name:literal: $($case:ident $(: [$($need:expr),+])?),+ $(,)?) => {
         $crate::trials::Theme {
@@ -50,8 +50,8 @@ macro_rules! theme {
 }
 pub(crate) use theme;
 
-/// Runs every case of every theme on `subject`. Without a single case it fails: a suite that ran nothing
-/// must not look like one that found nothing.
+/// Runs every case of every theme on `subject`. Fails without any case, because a suite that ran nothing must not look
+/// like one that passed.
 pub(crate) fn run_themes<S: Copy + Send + 'static>(name: &str, subject: &S, themes: &[Theme<S>]) -> ExitCode {
     let trials: Vec<Trial> = themes.iter().flat_map(|theme| trials_of(name, subject, theme)).collect();
     assert!(!trials.is_empty(), "the suite for `{name}` has no case");
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "has no case")]
-    fn a_suite_without_a_case_fails() {
+    fn suite_without_cases_fails() {
         run_themes("empty", &(), &[Theme { name: "nothing", cases: &[] }]);
     }
 }

@@ -1,4 +1,4 @@
-//! The store suite on the fake itself, as far as one process goes: what measures others is measured too.
+//! Runs the store suite on the fake store itself, without the cases that need other processes.
 
 use sexton_core::store::{Access, Capabilities};
 use sexton_testkit::FakeStore;

@@ -1,71 +1,67 @@
-//! Who belongs to a session on the fake machine, by the rules of the trait.
+//! Membership of processes on the fake machine: applies the rule of `sexton_core` to the fake processes.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
+use sexton_core::Others;
+use sexton_core::membership::{Anchor, Claim, Cookie, Neighbours, Sighting, assign};
 use sexton_core::probe::{Group, Members};
 
 use super::process::Entry;
 use super::{Machine, is_same};
 
-/// How a process stands to a session.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Member,
-    Stranger,
-    /// It descends from the session and cannot be read.
-    Unreadable,
-}
+/// The user of the probe.
+const OWN_UID: u32 = 0;
 
 impl Machine {
-    /// The members of `group`, in the order of their pids.
-    pub(super) fn members(&self, group: &Group) -> Members {
+    /// Returns the members of `group`, ordered by pid. A hidden process is never a proved member.
+    pub(super) fn members(&self, group: &Group, others: &Others) -> Members {
+        let seen: Vec<Sighting> = self.living().map(sighting).collect();
+        let neighbours = others.groups().iter().filter(|other| other.session != group.session);
+        let neighbours = Neighbours {
+            claims: neighbours.map(|other| self.claim(other)).collect(),
+            complete: others.is_complete(),
+        };
+        let roster = assign(&seen, &[self.claim(group)], &neighbours).remove(0);
         let mut members = Members::default();
-        for entry in self.living().filter(|entry| !is_supervisor(entry, group)) {
-            match self.standing(entry, group) {
-                Standing::Member => members.processes.push(entry.identity.clone()),
-                Standing::Unreadable => members.unreadable.push(entry.identity.pid),
-                Standing::Stranger => {}
+        for (pid, _) in roster.members {
+            match &self.processes[&pid] {
+                entry if entry.hidden.is_some() => members.unreadable.push(pid),
+                entry => members.processes.push(entry.identity.clone()),
             }
         }
+        members.unreadable.extend(roster.doubtful.iter().map(|(pid, _)| *pid));
+        members.unreadable.sort_unstable();
         members
     }
 
-    fn standing(&self, entry: &Entry, group: &Group) -> Standing {
-        if entry.hidden.is_some() {
-            return if self.descends(entry, group) { Standing::Unreadable } else { Standing::Stranger };
+    fn claim<'a>(&self, group: &'a Group) -> Claim<'a> {
+        let anchor = |recorded: Option<&sexton_core::ProcessIdentity>| {
+            let found =
+                self.living().find(|entry| recorded.is_some_and(|known| is_same(known, &entry.identity)));
+            found.map_or(Anchor::Missing, |entry| Anchor::Present(entry.identity.pid))
+        };
+        Claim {
+            session: &group.session,
+            command: anchor(group.process.as_ref()),
+            supervisor: anchor(group.supervisor.as_ref()),
+            contained: HashSet::new(),
+            known: HashSet::new(),
+            limit_mark: group.limit_mark,
         }
-        match &entry.process.cookie {
-            Some(cookie) if *cookie == group.session => Standing::Member,
-            Some(_) => Standing::Stranger,
-            None if is_recorded(entry, group) || self.descends(entry, group) => Standing::Member,
-            None => Standing::Stranger,
-        }
-    }
-
-    /// Whether the nearest ancestor that belongs to anybody belongs to `group`.
-    fn descends(&self, entry: &Entry, group: &Group) -> bool {
-        let mut visited = BTreeSet::new();
-        let mut parent = entry.process.parent;
-        while let Some(pid) = parent.filter(|pid| visited.insert(*pid)) {
-            let Some(ancestor) = self.processes.get(&pid).filter(|ancestor| ancestor.alive) else {
-                return false;
-            };
-            if is_recorded(ancestor, group) || is_supervisor(ancestor, group) {
-                return true;
-            }
-            if let Some(cookie) = &ancestor.process.cookie {
-                return *cookie == group.session;
-            }
-            parent = ancestor.process.parent;
-        }
-        false
     }
 }
 
-fn is_recorded(entry: &Entry, group: &Group) -> bool {
-    group.process.as_ref().is_some_and(|recorded| is_same(recorded, &entry.identity))
-}
-
-fn is_supervisor(entry: &Entry, group: &Group) -> bool {
-    group.supervisor.as_ref().is_some_and(|recorded| is_same(recorded, &entry.identity))
+fn sighting(entry: &Entry) -> Sighting {
+    let cookie = match (&entry.hidden, &entry.process.cookie) {
+        (Some(_), _) => Cookie::Unreadable,
+        (None, Some(session)) => Cookie::Session(session.as_str().to_owned()),
+        (None, None) => Cookie::Absent,
+    };
+    Sighting {
+        pid: entry.identity.pid,
+        parent: entry.process.parent.unwrap_or(0),
+        cookie,
+        limit: entry.process.limit,
+        is_own_user: entry.process.uid == OWN_UID,
+    }
 }

@@ -1,4 +1,4 @@
-//! One scripted process: where it is, whose it is, and what it does when it is signalled.
+//! A scripted process: its directory, its session, and its reaction to signals.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -8,101 +8,108 @@ use sexton_core::{Liveness, ProcessIdentity, SessionId, Time};
 
 use super::SIGKILL;
 
-/// The script of a process. Unless told otherwise it belongs to nobody, is nowhere, and ends at the first
-/// signal it gets.
+/// The script of a process. By default it has no session and no directory, and ends at the first signal.
 #[derive(Clone, Debug, Default)]
 pub struct FakeProcess {
     pub(super) parent: Option<u32>,
     pub(super) cookie: Option<SessionId>,
     pub(super) cwd: Option<PathBuf>,
     pub(super) uid: u32,
+    pub(super) limit: Option<u64>,
     pub(super) kernel_thread: bool,
     pub(super) stopped: bool,
     pub(super) command: Vec<OsString>,
     pub(super) started_at: Option<Time>,
     ignored: BTreeSet<i32>,
     unkillable: bool,
-    heir: Option<Box<FakeProcess>>,
+    successor: Option<Box<FakeProcess>>,
 }
 
 impl FakeProcess {
-    /// A process of nobody.
+    /// Creates a process without a session.
     pub fn new() -> FakeProcess {
         FakeProcess::default()
     }
 
-    /// A process that carries the cookie of `session`.
+    /// Creates a process with the cookie of `session`.
     pub fn of(session: &SessionId) -> FakeProcess {
         FakeProcess { cookie: Some(session.clone()), ..FakeProcess::new() }
     }
 
-    /// A process with this parent.
+    /// Sets the parent.
     #[must_use]
     pub fn child_of(mut self, parent: &ProcessIdentity) -> FakeProcess {
         self.parent = Some(parent.pid);
         self
     }
 
-    /// A process whose working directory is `cwd`.
+    /// Sets the working directory.
     #[must_use]
     pub fn in_directory(mut self, cwd: impl Into<PathBuf>) -> FakeProcess {
         self.cwd = Some(cwd.into());
         self
     }
 
-    /// A process that runs `command`.
+    /// Sets the command.
     #[must_use]
     pub fn running(mut self, command: &[&str]) -> FakeProcess {
         self.command = command.iter().map(OsString::from).collect();
         self
     }
 
-    /// A process that started at this time.
+    /// Sets the start time.
     #[must_use]
     pub fn started_at(mut self, time: Time) -> FakeProcess {
         self.started_at = Some(time);
         self
     }
 
-    /// A process of another user.
+    /// Sets the user.
     #[must_use]
     pub fn of_user(mut self, uid: u32) -> FakeProcess {
         self.uid = uid;
         self
     }
 
-    /// A part of the kernel.
+    /// Sets the limit of file locks.
+    #[must_use]
+    pub fn with_limit(mut self, limit: u64) -> FakeProcess {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Makes it a kernel thread.
     #[must_use]
     pub fn in_the_kernel(mut self) -> FakeProcess {
         self.kernel_thread = true;
         self
     }
 
-    /// A process that was stopped and does not go on by itself.
+    /// Makes it a stopped process.
     #[must_use]
     pub fn stopped(mut self) -> FakeProcess {
         self.stopped = true;
         self
     }
 
-    /// A process that does not end by these signals.
+    /// Makes it ignore these signals.
     #[must_use]
     pub fn ignoring(mut self, signals: &[i32]) -> FakeProcess {
         self.ignored.extend(signals);
         self
     }
 
-    /// A process that not even SIGKILL ends, as one in uninterruptible sleep.
+    /// Makes it survive SIGKILL, like a process in uninterruptible sleep.
     #[must_use]
     pub fn unkillable(mut self) -> FakeProcess {
         self.unkillable = true;
         self
     }
 
-    /// A process that starts `heir` when a signal ends it.
+    /// Makes it start `successor` when a signal other than SIGKILL ends it.
     #[must_use]
-    pub fn leaving(mut self, heir: FakeProcess) -> FakeProcess {
-        self.heir = Some(Box::new(heir));
+    pub fn leaving(mut self, successor: FakeProcess) -> FakeProcess {
+        self.successor = Some(Box::new(successor));
         self
     }
 }
@@ -116,7 +123,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What can be said of `recorded`, whose pid this process has.
+    /// Returns the liveness of `recorded`, which has the pid of this process.
     pub(super) fn judge(&self, recorded: &ProcessIdentity) -> Liveness {
         use sexton_core::identity::Match;
         if let Some(why) = self.hidden.as_ref().filter(|_| self.alive) {
@@ -130,7 +137,7 @@ impl Entry {
         }
     }
 
-    /// Takes a signal; gives the heir that it leaves.
+    /// Handles a signal. Returns the successor to start, if any.
     pub(super) fn receive(&mut self, signal: i32) -> Option<FakeProcess> {
         let survives =
             if signal == SIGKILL { self.process.unkillable } else { self.process.ignored.contains(&signal) };
@@ -138,6 +145,6 @@ impl Entry {
             return None;
         }
         self.alive = false;
-        self.process.heir.take().filter(|_| signal != SIGKILL).map(|heir| *heir)
+        self.process.successor.take().filter(|_| signal != SIGKILL).map(|successor| *successor)
     }
 }

@@ -1,4 +1,4 @@
-//! The fake probe's own tests: it must be as strict as it says.
+//! Tests that the fake probe is as strict as documented.
 
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ fn policy() -> EndPolicy {
         first_signal: SIGINT,
         kill_wait: Duration::from_secs(1),
         spare: Vec::new(),
+        others: Others::none(),
     }
 }
 
 fn group(session: &SessionId) -> Group {
-    Group { session: session.clone(), process: None, supervisor: None, cgroup: None }
+    Group::of_cookie(session)
 }
 
 fn end(probe: &FakeProbe, group: &Group, policy: &EndPolicy) -> Ended {
@@ -26,19 +27,19 @@ fn end(probe: &FakeProbe, group: &Group, policy: &EndPolicy) -> Ended {
 }
 
 #[test]
-fn each_process_gets_the_signals_it_needs_and_no_more() {
+fn each_process_gets_only_the_signals_it_needs() {
     let (probe, session) = (FakeProbe::new(), SessionId::random());
-    let polite = probe.start(FakeProcess::of(&session));
-    let deaf = probe.start(FakeProcess::of(&session).ignoring(&[SIGINT]));
-    let stubborn = probe.start(FakeProcess::of(&session).ignoring(&[SIGINT, SIGTERM]));
+    let cooperative = probe.start(FakeProcess::of(&session));
+    let ignores_int = probe.start(FakeProcess::of(&session).ignoring(&[SIGINT]));
+    let ignores_both = probe.start(FakeProcess::of(&session).ignoring(&[SIGINT, SIGTERM]));
     let ended = end(&probe, &group(&session), &policy());
     let last: Vec<_> = ended.signalled.iter().map(|(process, signal)| (process.pid, *signal)).collect();
-    assert_eq!(last, [(polite.pid, SIGINT), (deaf.pid, SIGTERM), (stubborn.pid, SIGKILL)]);
+    assert_eq!(last, [(cooperative.pid, SIGINT), (ignores_int.pid, SIGTERM), (ignores_both.pid, SIGKILL)]);
     assert_eq!(probe.signals().len(), 6);
 }
 
 #[test]
-fn an_heir_is_ended_too_and_an_unkillable_process_survives() {
+fn successor_is_ended_and_unkillable_process_survives() {
     let (probe, session) = (FakeProbe::new(), SessionId::random());
     probe.start(FakeProcess::of(&session).leaving(FakeProcess::of(&session)));
     let asleep = probe.start(FakeProcess::of(&session).unkillable());
@@ -47,22 +48,25 @@ fn an_heir_is_ended_too_and_an_unkillable_process_survives() {
         ended.survivors.iter().map(|survivor| survivor.identity.pid).collect::<Vec<_>>(),
         [asleep.pid]
     );
-    assert_eq!(block_on(probe.members(&group(&session))).unwrap().processes, [asleep]);
+    assert_eq!(block_on(probe.members(&group(&session), &Others::none())).unwrap().processes, [asleep]);
 }
 
 #[test]
-fn descent_decides_only_for_those_without_a_cookie() {
+fn nested_session_is_separate_only_if_recorded() {
     let (probe, session, other) = (FakeProbe::new(), SessionId::random(), SessionId::random());
     let command = probe.start(FakeProcess::of(&session));
     let forgot = probe.start(FakeProcess::new().child_of(&command));
     let elsewhere = probe.start(FakeProcess::of(&other).child_of(&forgot));
-    probe.start(FakeProcess::new().child_of(&elsewhere));
-    let members = block_on(probe.members(&group(&session))).unwrap();
-    assert_eq!(members.processes, [command, forgot]);
+    let deep = probe.start(FakeProcess::new().child_of(&elsewhere));
+    let recorded = Others::Known(vec![Group { process: Some(elsewhere.clone()), ..group(&other) }]);
+    let beside = |others: &Others| block_on(probe.members(&group(&session), others)).unwrap();
+    assert_eq!(beside(&recorded).processes, [command.clone(), forgot.clone()]);
+    assert_eq!(beside(&Others::none()).processes, [&command, &forgot, &elsewhere, &deep].map(Clone::clone));
+    assert_eq!(beside(&Others::Unknown).unreadable, [elsewhere.pid, deep.pid]);
 }
 
 #[test]
-fn i2_a_reused_pid_is_told_apart_and_never_signalled() {
+fn i2_reused_pid_is_detected_and_never_signalled() {
     let (probe, session) = (FakeProbe::new(), SessionId::random());
     let recorded = probe.start(FakeProcess::new());
     probe.end(&recorded);
@@ -75,13 +79,13 @@ fn i2_a_reused_pid_is_told_apart_and_never_signalled() {
 }
 
 #[test]
-fn i2_a_hidden_process_is_unknown_unreadable_and_never_signalled() {
+fn i2_hidden_process_is_unknown_and_never_signalled() {
     let (probe, session) = (FakeProbe::new(), SessionId::random());
     let command = probe.start(FakeProcess::of(&session));
     let child = probe.start(FakeProcess::new().child_of(&command));
     probe.hide(&child, "permission denied");
     assert_eq!(block_on(probe.observe(&child)), Liveness::Unknown("permission denied".to_owned()));
-    assert_eq!(block_on(probe.members(&group(&session))).unwrap().unreadable, [child.pid]);
+    assert_eq!(block_on(probe.members(&group(&session), &Others::none())).unwrap().unreadable, [child.pid]);
     let ended = end(&probe, &group(&session), &policy());
     assert_eq!(ended.signalled, [(command, SIGINT)]);
     assert!(!block_on(probe.occupants(Path::new("/anywhere"))).unwrap().is_empty());
@@ -89,7 +93,7 @@ fn i2_a_hidden_process_is_unknown_unreadable_and_never_signalled() {
 
 #[test]
 #[should_panic(expected = "which was not proved")]
-fn i2_signalling_what_was_not_proved_alive_is_a_panic() {
+fn i2_signalling_a_process_not_proved_alive_panics() {
     let probe = FakeProbe::new();
     let process = probe.start(FakeProcess::new());
     probe.end(&process);
@@ -97,14 +101,14 @@ fn i2_signalling_what_was_not_proved_alive_is_a_panic() {
 }
 
 #[test]
-fn occupants_are_counted_by_whole_path_components() {
+fn occupants_are_matched_by_path_component() {
     let probe = FakeProbe::new();
-    let inside = probe.start(FakeProcess::new().in_directory("/yard/a/src"));
-    probe.start(FakeProcess::new().in_directory("/yard/ab"));
+    let inside = probe.start(FakeProcess::new().in_directory("/worktrees/a/src"));
+    probe.start(FakeProcess::new().in_directory("/worktrees/ab"));
     assert_eq!(
-        block_on(probe.occupants(Path::new("/yard/a"))).unwrap().processes,
+        block_on(probe.occupants(Path::new("/worktrees/a"))).unwrap().processes,
         std::slice::from_ref(&inside)
     );
     probe.move_to(&inside, "/elsewhere");
-    assert!(block_on(probe.occupants(Path::new("/yard/a"))).unwrap().is_empty());
+    assert!(block_on(probe.occupants(Path::new("/worktrees/a"))).unwrap().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Backups of the fake store: one document per line, and a last line that says how many there must be.
+//! Backups of the fake store: one document per line, and a last line with their number.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) fn write(directory: &Path, now: Time, sessions: &[Session]) -> Result
     Ok(Backup { path, records })
 }
 
-/// The records of a backup, or why it is none.
+/// Reads the records of a backup.
 pub(super) fn read(path: &Path) -> Result<Vec<Session>, StoreError> {
     let bad = |why: String| StoreError::BadBackup { path: path.to_owned(), why };
     let text = std::fs::read_to_string(path).map_err(|error: io::Error| bad(error.to_string()))?;

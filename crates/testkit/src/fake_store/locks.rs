@@ -1,4 +1,4 @@
-//! Named locks between threads, as the kernel gives them between processes.
+//! Named locks between threads that behave like the kernel's between processes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,12 +18,12 @@ struct Table {
 }
 
 impl Locks {
-    /// Takes the lock called `name`, waiting at most `wait`.
+    /// Takes the lock `name`, waiting at most `wait`.
     pub(super) fn acquire(&self, name: &LockName, wait: Duration) -> Result<LockGuard, StoreError> {
         let held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.released.wait_timeout_while(held, wait, |held| held.contains(name));
         let (mut held, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        // The flag of the wait says that time passed, not that somebody still has the lock.
+        // A timeout of the wait does not mean that the lock is still held.
         if !held.insert(name.clone()) {
             return Err(StoreError::LockTimeout { name: name.as_str().to_owned(), waited: wait });
         }
@@ -31,7 +31,7 @@ impl Locks {
     }
 }
 
-/// Gives its lock back when it is dropped.
+/// Releases its lock when it is dropped.
 struct Held {
     name: LockName,
     table: Arc<Table>,

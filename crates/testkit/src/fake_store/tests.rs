@@ -1,4 +1,4 @@
-//! The fake store's own tests, for what the conformance suite does not ask.
+//! Tests of the fake store that the conformance suite does not cover.
 
 use pollster::block_on;
 use sexton_core::{Host, Session};
@@ -20,7 +20,7 @@ fn ids(store: &FakeStore) -> Vec<String> {
 }
 
 #[test]
-fn a_failed_commit_may_have_written_everything_or_nothing() {
+fn failed_commit_wrote_everything_or_nothing() {
     let store = FakeStore::new();
     store.fail_next_commit(FailedCommit::Lost);
     assert!(matches!(insert(&store, "lost"), Err(StoreError::Io { .. })));
@@ -32,7 +32,7 @@ fn a_failed_commit_may_have_written_everything_or_nothing() {
 }
 
 #[test]
-fn a_refused_batch_does_not_use_up_the_failure_that_was_asked_for() {
+fn refused_batch_does_not_consume_the_injected_failure() {
     let store = FakeStore::new();
     insert(&store, "a").unwrap();
     store.fail_next_commit(FailedCommit::Lost);
@@ -41,7 +41,7 @@ fn a_refused_batch_does_not_use_up_the_failure_that_was_asked_for() {
 }
 
 #[test]
-fn a_handle_for_reading_sees_and_does_not_write() {
+fn read_handle_sees_commits_and_cannot_write() {
     let store = FakeStore::new();
     let reader = store.for_reading();
     insert(&store, "a").unwrap();
@@ -50,7 +50,7 @@ fn a_handle_for_reading_sees_and_does_not_write() {
 }
 
 #[test]
-fn i6_a_store_that_became_newer_under_an_open_handle_is_not_written() {
+fn i6_store_made_newer_under_an_open_handle_is_not_written() {
     let store = FakeStore::new();
     insert(&store, "a").unwrap();
     store.make_newer();
@@ -58,8 +58,8 @@ fn i6_a_store_that_became_newer_under_an_open_handle_is_not_written() {
 }
 
 #[test]
-#[should_panic(expected = "finished at once")]
-fn a_record_that_is_active_and_finished_is_a_panic() {
+#[should_panic(expected = "but has an end time")]
+fn active_record_with_end_time_panics() {
     let mut both = session("a");
     both.finished_at = Some(both.created_at);
     _ = block_on(FakeStore::new().commit(Batch::new().insert(both)));

@@ -1,4 +1,4 @@
-//! What the fake store keeps, and how it changes. Nothing here refuses: the store does that before.
+//! The contents of the fake store, and changes to them. The store checks every change before it calls this module.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,20 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use sexton_core::store::{Change, Damage, RepairReport, Restored, Standing};
 use sexton_core::{Batch, Session, SessionId, StoreError};
 
-use super::{FORMAT, FailedCommit, Locks};
+use super::{FORMAT, FailedCommit, FakeStore, Locks};
+
+/// A test's callback, which gets the store.
+pub(super) type BeforeRaising = Box<dyn FnOnce(&FakeStore) + Send>;
 
 /// The records behind every handle of one fake store.
 pub(super) struct World {
     pub(super) uuid: Option<String>,
     pub(super) format: u64,
-    /// The number of the last commit: it only ever grows, or a stale reader could be taken for a fresh one.
+    /// The newest format that can be written and its first release, if not [`FORMAT`].
+    pub(super) newest: Option<(u64, &'static str)>,
+    /// Called just before a raise of the format.
+    pub(super) before_raising: Option<BeforeRaising>,
+    /// Number of the last commit. It only increases, because a stale reader must never match.
     pub(super) revision: u64,
     pub(super) commits: u64,
     pub(super) documents: BTreeMap<SessionId, String>,
@@ -26,6 +33,8 @@ impl Default for World {
         World {
             uuid: None,
             format: FORMAT,
+            newest: None,
+            before_raising: None,
             revision: 0,
             commits: 0,
             documents: BTreeMap::new(),
@@ -37,10 +46,10 @@ impl Default for World {
 
 type Shared = (Arc<Mutex<World>>, Locks);
 
-/// The worlds of this process, by the path that names them.
+/// The stores of this process, by path.
 static WORLDS: LazyLock<Mutex<BTreeMap<PathBuf, Shared>>> = LazyLock::new(Mutex::default);
 
-/// The world that goes by `path`, new where there is none yet.
+/// Returns the contents of the store at `path`, creating them if needed.
 pub(super) fn find_or_make(path: &Path) -> Shared {
     let mut worlds = WORLDS.lock().unwrap_or_else(PoisonError::into_inner);
     worlds.entry(path.to_owned()).or_default().clone()
@@ -54,35 +63,43 @@ pub(super) fn read(id: &SessionId, document: &str) -> Result<Session, StoreError
 
 impl World {
     pub(super) fn require_format(&self, path: &Path) -> Result<(), StoreError> {
-        if self.format > FORMAT {
-            let (found, supported) = (self.format, FORMAT);
-            return Err(StoreError::NewerFormat { path: path.to_owned(), found, supported });
+        if self.is_newer() {
+            return Err(StoreError::newer_format(path, (self.format, self.supported()), []));
         }
         Ok(())
     }
 
-    /// Every record that can be read. Of a newer format, none: its documents may mean something else.
+    fn supported(&self) -> u64 {
+        self.newest.map_or(FORMAT, |(newest, _)| newest)
+    }
+
+    fn is_newer(&self) -> bool {
+        self.format > self.supported()
+    }
+
+    /// Returns the readable records. A newer format has none, because its documents may have another meaning.
     pub(super) fn readable(&self) -> impl Iterator<Item = Session> {
-        let documents = (self.format <= FORMAT).then_some(&self.documents);
+        let documents = (!self.is_newer()).then_some(&self.documents);
         documents.into_iter().flatten().filter_map(|(id, document)| read(id, document).ok())
     }
 
-    /// What the rules must know of a record.
+    /// Returns the state of a record that the rules depend on.
     pub(super) fn standing(&self, id: &SessionId) -> Result<Option<Standing>, StoreError> {
         let Some(document) = self.documents.get(id) else { return Ok(None) };
         let session = read(id, document)?;
         Ok(Some(Standing { revision: session.revision, status: session.status }))
     }
 
-    /// The active session that has a name.
+    /// Returns the active session with this name.
     pub(super) fn holder(&self, name: &str) -> Option<SessionId> {
         let holds = |session: &Session| session.status.is_active() && session.name.as_deref() == Some(name);
         self.readable().find(holds).map(|session| session.id)
     }
 
     pub(super) fn damage(&self) -> Vec<Damage> {
-        if self.format > FORMAT {
-            let what = format!("it has format {}, newer than the supported {FORMAT}", self.format);
+        if self.is_newer() {
+            let what =
+                format!("it has format {}, newer than the supported {}", self.format, self.supported());
             return vec![Damage { place: "store".to_owned(), what, harmless: false }];
         }
         let broken = |(id, document): (&SessionId, &String)| {
@@ -92,7 +109,7 @@ impl World {
         self.documents.iter().filter_map(broken).collect()
     }
 
-    /// Applies a batch that was checked.
+    /// Applies a checked batch.
     pub(super) fn apply(&mut self, batch: Batch) {
         self.revision += 1;
         self.commits += 1;
@@ -115,7 +132,7 @@ impl World {
         self.documents.insert(session.id.clone(), session.to_json());
     }
 
-    /// Takes `sessions` for all finished records; those that are not finished stay as they are.
+    /// Replaces all finished records by `sessions` and keeps the others.
     pub(super) fn replace_finished(&mut self, sessions: Vec<Session>) -> Restored {
         let unfinished: BTreeMap<SessionId, String> = self
             .readable()
@@ -134,7 +151,7 @@ impl World {
         report
     }
 
-    /// Takes out what cannot be read. There is no file to keep it in; the path in the report is a name.
+    /// Removes unreadable records. The path in the report does not exist, because there is no file.
     pub(super) fn quarantine(&mut self, path: &Path) -> RepairReport {
         let quarantined = self.damage();
         self.documents.retain(|id, document| read(id, document).is_ok());

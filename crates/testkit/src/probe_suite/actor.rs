@@ -1,25 +1,25 @@
-//! What the processes of a case do: a list of acts, performed one after the other by the re-executed
-//! test binary, and then waiting for the leash. No shell, and no `fork` without an exec: every process
-//! here is a program of its own, as those of an agent are.
+//! The processes of a case. The re-executed test binary performs a list of acts and then waits until standard input
+//! closes. There is no shell and no `fork` without an exec: every process executes a program, like those of an agent.
 //!
 //! | act | what the process does |
 //! |---|---|
-//! | `say LABEL` | tells the case its label and pid |
+//! | `say LABEL` | prints its label and pid |
 //! | `fork` | starts a child that performs the remaining acts, and waits |
 //! | `leave` | starts a child that performs the remaining acts, and exits |
-//! | `outlast PID` | waits until its parent, PID, has gone; `leave` has its child do that first |
-//! | `setsid` | begins a session of its own, as a daemon does |
+//! | `outlast PID` | waits until its parent, PID, has exited; the child of `leave` does that first |
+//! | `setsid` | creates a new session, like a daemon |
 //! | `forget` | executes itself again without the cookie |
 //! | `carry ID` | executes itself again with another session's cookie |
-//! | `ignore N` | does not end by signal N |
+//! | `limit N` | sets its soft and hard limit of file locks |
+//! | `ignore N` | ignores signal N |
 //! | `chdir DIR` | changes its working directory |
 //! | `name TEXT` | changes its name |
 //! | `adopt` | becomes the parent of its orphaned descendants |
 //! | `stop` | stops itself |
 //! | `burn MS` | uses that much processor time |
 //! | `hold MIB` | holds that much memory |
-//! | `bequeath` | when SIGINT comes, starts a child that performs the remaining acts, and exits |
-//! | `chain` | starts its successor, which starts its successor, and so on, and exits |
+//! | `respawn` | on SIGINT, starts a child that performs the remaining acts, and exits |
+//! | `chain` | starts a successor that does the same, and exits |
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -38,7 +38,7 @@ use rustix::process::Signal;
 use sexton_core::probe::COOKIE;
 use signal_hook::consts::SIGINT;
 
-use crate::role::{command_within_the_session, say, wait_for_the_leash};
+use crate::role::{command_in_session, print_line, wait_for_stdin_close};
 
 /// The role of a process that performs acts.
 pub(super) const ACTOR: &str = "probe-actor";
@@ -51,10 +51,11 @@ pub(super) fn perform(acts: &[OsString]) {
         let mut operand = || acts.next().expect("an act with an operand");
         match act.to_str().expect("a plain act") {
             "say" => announce(&operand().to_string_lossy()),
-            "setsid" => drop(rustix::process::setsid().expect("it leads no process group yet")),
-            "ignore" => outlive(operand().to_str().and_then(|number| number.parse().ok()).expect("a signal")),
-            "chdir" => std::env::set_current_dir(Path::new(operand())).expect("the directory is there"),
+            "setsid" => drop(rustix::process::setsid().expect("it is not a process group leader")),
+            "ignore" => ignore(operand().to_str().and_then(|number| number.parse().ok()).expect("a signal")),
+            "chdir" => std::env::set_current_dir(Path::new(operand())).expect("the directory exists"),
             "name" => rename(operand()),
+            "limit" => limit_locks(number(operand())),
             "adopt" => adopt(),
             "stop" => stop(),
             "burn" => burn(number(operand())),
@@ -76,12 +77,12 @@ pub(super) fn perform(acts: &[OsString]) {
             }
             "outlast" => outlast(operand().to_str().and_then(|pid| pid.parse().ok()).expect("a pid")),
             "chain" => return chain(),
-            "bequeath" => return bequeath(acts.as_slice()),
-            other => panic!("there is no act `{other}`"),
+            "respawn" => return respawn(acts.as_slice()),
+            other => panic!("unknown act `{other}`"),
         }
     }
     if stays {
-        wait_for_the_leash();
+        wait_for_stdin_close();
     }
 }
 
@@ -101,27 +102,27 @@ fn burn(milliseconds: u64) {
 
 fn hold(mebibytes: u64) {
     let bytes = usize::try_from(mebibytes << 20).expect("it fits into memory");
-    // Written to, or the kernel would not give it; leaked, so that it stays.
+    // Written, so that the kernel allocates it; leaked, so that it stays allocated.
     std::mem::forget(std::hint::black_box(vec![1_u8; bytes]));
 }
 
 fn announce(label: &str) {
-    say(format!("{label} {}", std::process::id()));
+    print_line(format!("{label} {}", std::process::id()));
 }
 
-/// The command that performs `acts` in another process of the same session.
+/// Returns the command that performs `acts` in another process of the same session.
 fn again(acts: &[OsString]) -> Command {
-    let mut command = command_within_the_session(ACTOR);
+    let mut command = command_in_session(ACTOR);
     command.args(acts);
     command
 }
 
 fn start(acts: &[OsString]) {
-    // Nobody waits for the child on purpose: that it becomes a zombie, or an orphan, is part of the play.
+    // The child is deliberately not waited for: cases need zombies and orphans.
     drop(again(acts).spawn().expect("a process can be started"));
 }
 
-/// Waits until this process is an orphan: what it says after that, it says as one.
+/// Waits until this process is an orphan, so that it performs the following acts as one.
 fn outlast(parent: i32) {
     while rustix::process::getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent) {
         thread::sleep(Duration::from_millis(1));
@@ -133,13 +134,25 @@ fn execute(command: &mut Command) {
     panic!("cannot execute the test binary again: {error}");
 }
 
-fn outlive(signal: i32) {
+fn ignore(signal: i32) {
     signal_hook::flag::register(signal, Arc::default()).expect("the signal can be caught");
 }
 
 fn rename(name: &OsString) {
     let name = CString::new(name.as_bytes()).expect("a name has no NUL");
     rustix::thread::set_name(&name).expect("a process can be renamed");
+}
+
+/// Sets the limit of file locks, which only Linux has.
+fn limit_locks(limit: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
+        setrlimit(Resource::Locks, limit).expect("a limit can be lowered");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = limit;
 }
 
 fn adopt() {
@@ -152,13 +165,13 @@ fn stop() {
         .expect("a process can stop itself");
 }
 
-/// Waits for SIGINT or the end of the leash, and leaves an heir in the first case.
-fn bequeath(acts: &[OsString]) {
-    let (told, teller) = UnixStream::pair().expect("a pair of sockets");
-    signal_hook::low_level::pipe::register(SIGINT, teller).expect("the signal can be caught");
+/// Waits for SIGINT or the end of standard input. Starts a successor in the first case.
+fn respawn(acts: &[OsString]) {
+    let (receiver, sender) = UnixStream::pair().expect("a pair of sockets");
+    signal_hook::low_level::pipe::register(SIGINT, sender).expect("the signal can be caught");
     announce("ready");
     let stdin = io::stdin();
-    let mut either = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&told, PollFlags::IN)];
+    let mut either = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&receiver, PollFlags::IN)];
     while let Err(Errno::INTR) = poll(&mut either, None) {}
     if either[1].revents().contains(PollFlags::IN) {
         start(acts);
@@ -166,16 +179,16 @@ fn bequeath(acts: &[OsString]) {
 }
 
 fn chain() {
-    if !leash_is_held() {
+    if !is_stdin_open() {
         return;
     }
     start(&["chain".into()]);
 }
 
-/// Whether the leash is still held. A link of a chain lives too shortly to wait for it.
-fn leash_is_held() -> bool {
+/// Returns whether standard input is still open. A process of a chain exits too soon to wait for that.
+fn is_stdin_open() -> bool {
     let stdin = io::stdin();
-    let mut leash = [PollFd::new(&stdin, PollFlags::IN)];
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut leash, Some(&now)).is_ok_and(|ready| ready == 0)
+    poll(&mut polled, Some(&now)).is_ok_and(|ready| ready == 0)
 }

@@ -1,41 +1,40 @@
-//! How processes are ended: all of them, in one shared grace period, and never a wrong one.
+//! Ending processes: all members, in one shared grace period, and no other process.
 
 use std::time::{Duration, Instant};
 
 use sexton_core::probe::{EndPolicy, Ended, Group};
-use sexton_core::{Liveness, ProcessIdentity, SessionId};
+use sexton_core::{Liveness, ProcessIdentity};
 
 use super::ProbeSubject;
-use super::scene::{Actor, INT, KILL, Scene, TERM, sorted, within};
+use super::test_env::{Actor, INT, KILL, TERM, TestEnv, sorted, within};
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<ProbeSubject> = theme!("ending":
-    a_polite_process_ends_at_the_first_signal,
-    the_first_signal_is_the_callers_choice,
-    one_that_ignores_the_first_signal_gets_another_at_half_of_the_grace,
-    a_stubborn_process_is_killed_at_the_end_of_the_grace,
-    without_a_grace_everyone_is_killed_at_once,
-    a_grace_that_is_over_before_everybody_was_told_ends_all_the_same,
-    many_stubborn_processes_share_one_grace,
-    i10_daemons_and_those_that_forgot_the_cookie_are_ended,
-    i10_a_chain_that_keeps_forking_leaves_no_survivor,
-    i10_a_stopped_process_is_ended,
-    i10_an_heir_that_a_process_leaves_when_it_is_told_to_end_is_ended_too,
-    i2_a_spared_process_is_left_alone,
-    i2_an_identity_that_does_not_match_is_never_signalled,
-    i2_what_cannot_be_judged_is_never_signalled,
-    i2_another_session_is_never_signalled,
-    i2_the_supervisor_is_not_signalled,
-    a_session_without_processes_is_ended_already,
-    ending_twice_signals_nobody_the_second_time,
+    cooperative_process_ends_at_the_first_signal,
+    first_signal_is_configurable,
+    process_that_ignores_the_first_signal_gets_sigterm_at_half_of_the_grace,
+    process_that_ignores_signals_is_killed_at_the_end_of_the_grace,
+    without_grace_all_are_killed_at_once,
+    grace_shorter_than_a_scan_still_ends_all,
+    many_processes_share_one_grace,
+    i10_daemons_and_processes_without_cookie_are_ended,
+    i10_continuously_forking_chain_leaves_no_survivor,
+    i10_stopped_process_is_ended,
+    i10_successor_started_on_the_first_signal_is_ended,
+    i2_spared_process_is_not_signalled,
+    i2_mismatched_identity_is_never_signalled,
+    i2_process_with_unknown_liveness_is_never_signalled,
+    i2_supervisor_is_not_signalled,
+    ending_a_session_without_processes_returns_at_once,
+    second_ending_signals_no_process,
 );
 
-/// Longer than any polite process needs, however loaded the machine is.
+/// Longer than a cooperative process needs, even on a loaded machine.
 const AMPLE: Duration = Duration::from_secs(60);
-/// Long enough to be told from nothing.
+/// Long enough to be measurable.
 const SHORT: Duration = Duration::from_millis(600);
 
-/// Who was signalled, with the last signal each got, sorted by pid.
+/// Returns the signalled processes with the last signal of each, sorted by pid.
 fn signals(ended: &Ended) -> Vec<(u32, i32)> {
     let mut signals: Vec<_> =
         ended.signalled.iter().map(|(process, signal)| (process.pid, *signal)).collect();
@@ -43,122 +42,125 @@ fn signals(ended: &Ended) -> Vec<(u32, i32)> {
     signals
 }
 
-/// A member that outlives `ignored`, once it is ready to.
-fn member_ignoring(scene: &Scene, ignored: &[i32]) -> Actor {
+/// Starts a member that ignores the signals `ignored`, and waits until it is ready.
+fn member_ignoring(test_env: &TestEnv, ignored: &[i32]) -> Actor {
     let mut acts: Vec<String> = Vec::new();
     for signal in ignored {
         acts.extend(["ignore".to_owned(), signal.to_string()]);
     }
     acts.extend(["say".to_owned(), "ready".to_owned()]);
-    let play = scene.member(acts);
-    play.pids(["ready"]);
-    play
+    let actor = test_env.member(acts);
+    actor.pids(["ready"]);
+    actor
 }
 
-fn group_of(scene: &Scene, play: &Actor) -> Group {
-    scene.group(Some(scene.identify(play.pid())))
+fn group_of(test_env: &TestEnv, actor: &Actor) -> Group {
+    test_env.group(Some(test_env.identify(actor.pid())))
 }
 
-/// Ends the session of `play` and gives what was done and how long it took.
-fn end(scene: &Scene, play: &Actor, policy: &EndPolicy) -> (Ended, Duration) {
+/// Ends the session of `actor` and returns the report and the duration.
+fn end(test_env: &TestEnv, actor: &Actor, policy: &EndPolicy) -> (Ended, Duration) {
     let start = Instant::now();
-    let ended = scene.terminate_one(&group_of(scene, play), policy);
-    assert_eq!(ended.survivors, [], "nobody survives");
-    play.wait_until_all_gone();
+    let ended = test_env.terminate_one(&group_of(test_env, actor), policy);
+    assert_eq!(ended.survivors, [], "no process survives");
+    actor.wait_until_all_gone();
     (ended, start.elapsed())
 }
 
-fn a_polite_process_ends_at_the_first_signal(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = member_ignoring(&scene, &[]);
-    let identity = scene.identify(play.pid());
-    let (ended, took) = end(&scene, &play, &within(AMPLE));
-    assert_eq!(signals(&ended), [(play.pid(), INT)]);
+fn cooperative_process_ends_at_the_first_signal(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = member_ignoring(&test_env, &[]);
+    let identity = test_env.identify(actor.pid());
+    let (ended, took) = end(&test_env, &actor, &within(AMPLE));
+    assert_eq!(signals(&ended), [(actor.pid(), INT)]);
     assert_eq!(ended.spared, []);
     assert!(took < AMPLE / 2, "it took {took:?}");
-    assert_eq!(scene.observe(&identity), Liveness::Gone);
+    assert_eq!(test_env.observe(&identity), Liveness::Gone);
 }
 
-fn the_first_signal_is_the_callers_choice(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = member_ignoring(&scene, &[INT, TERM]);
+fn first_signal_is_configurable(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = member_ignoring(&test_env, &[INT, TERM]);
     const HUP: i32 = 1;
-    let (ended, _) = end(&scene, &play, &EndPolicy { first_signal: HUP, ..within(AMPLE) });
-    assert_eq!(signals(&ended), [(play.pid(), HUP)]);
+    let (ended, _) = end(&test_env, &actor, &EndPolicy { first_signal: HUP, ..within(AMPLE) });
+    assert_eq!(signals(&ended), [(actor.pid(), HUP)]);
 }
 
-fn one_that_ignores_the_first_signal_gets_another_at_half_of_the_grace(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = member_ignoring(&scene, &[INT]);
+fn process_that_ignores_the_first_signal_gets_sigterm_at_half_of_the_grace(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = member_ignoring(&test_env, &[INT]);
     let grace = Duration::from_secs(4);
-    let (ended, took) = end(&scene, &play, &within(grace));
-    assert_eq!(signals(&ended), [(play.pid(), TERM)]);
-    assert!(took >= grace / 2, "it was told after {took:?}");
+    let (ended, took) = end(&test_env, &actor, &within(grace));
+    assert_eq!(signals(&ended), [(actor.pid(), TERM)]);
+    assert!(took >= grace / 2, "SIGTERM came after {took:?}");
 }
 
-fn a_stubborn_process_is_killed_at_the_end_of_the_grace(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = member_ignoring(&scene, &[INT, TERM]);
-    let (ended, took) = end(&scene, &play, &within(SHORT));
-    assert_eq!(signals(&ended), [(play.pid(), KILL)]);
-    assert!(took >= SHORT, "it had only {took:?}");
+fn process_that_ignores_signals_is_killed_at_the_end_of_the_grace(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = member_ignoring(&test_env, &[INT, TERM]);
+    let (ended, took) = end(&test_env, &actor, &within(SHORT));
+    assert_eq!(signals(&ended), [(actor.pid(), KILL)]);
+    assert!(took >= SHORT, "SIGKILL came after {took:?}");
 }
 
-fn a_grace_that_is_over_before_everybody_was_told_ends_all_the_same(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = member_ignoring(&scene, &[INT, TERM]);
-    // Shorter than any look at a machine, as any grace is on one that is busy enough.
+fn grace_shorter_than_a_scan_still_ends_all(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = member_ignoring(&test_env, &[INT, TERM]);
+    // Shorter than any scan of the processes, like every grace period on a busy machine.
     let policy = EndPolicy { kill_wait: AMPLE, ..within(Duration::from_micros(200)) };
-    let (ended, took) = end(&scene, &play, &policy);
-    assert_eq!(signals(&ended), [(play.pid(), KILL)]);
+    let (ended, took) = end(&test_env, &actor, &policy);
+    assert_eq!(signals(&ended), [(actor.pid(), KILL)]);
     assert!(took < AMPLE / 2, "it was killed after {took:?}");
 }
 
-fn without_a_grace_everyone_is_killed_at_once(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = member_ignoring(&scene, &[INT, TERM]);
-    let (ended, _) = end(&scene, &play, &within(Duration::ZERO));
-    assert_eq!(signals(&ended), [(play.pid(), KILL)]);
+fn without_grace_all_are_killed_at_once(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = member_ignoring(&test_env, &[INT, TERM]);
+    let (ended, _) = end(&test_env, &actor, &within(Duration::ZERO));
+    assert_eq!(signals(&ended), [(actor.pid(), KILL)]);
 }
 
-fn many_stubborn_processes_share_one_grace(subject: &ProbeSubject) {
+fn many_processes_share_one_grace(subject: &ProbeSubject) {
     const MANY: usize = 20;
     let grace = Duration::from_secs(1);
-    let scenes: Vec<Scene> = (0..MANY).map(|_| Scene::new(subject)).collect();
-    let plays: Vec<Actor> = scenes.iter().map(|scene| member_ignoring(scene, &[INT, TERM])).collect();
-    let groups: Vec<Group> = scenes.iter().zip(&plays).map(|(scene, play)| group_of(scene, play)).collect();
+    let test_envs: Vec<TestEnv> = (0..MANY).map(|_| TestEnv::new(subject)).collect();
+    let actors: Vec<Actor> =
+        test_envs.iter().map(|test_env| member_ignoring(test_env, &[INT, TERM])).collect();
+    let groups: Vec<Group> =
+        test_envs.iter().zip(&actors).map(|(test_env, actor)| group_of(test_env, actor)).collect();
     let start = Instant::now();
-    let ended = scenes[0].terminate(&groups, &within(grace));
+    let ended = test_envs[0].terminate(&groups, &within(grace));
     let took = start.elapsed();
-    for (ended, play) in ended.iter().zip(&plays) {
-        assert_eq!((signals(ended), ended.survivors.len()), (vec![(play.pid(), KILL)], 0));
-        play.wait_until_all_gone();
+    for (ended, actor) in ended.iter().zip(&actors) {
+        assert_eq!((signals(ended), ended.survivors.len()), (vec![(actor.pid(), KILL)], 0));
+        actor.wait_until_all_gone();
     }
     assert!(took >= grace && took < grace * 5, "{MANY} processes took {took:?}");
 }
 
-fn i10_daemons_and_those_that_forgot_the_cookie_are_ended(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let daemon = scene.member(["leave", "setsid", "leave", "ignore", "2", "ignore", "15", "say", "daemon"]);
-    let tree =
-        scene.member(["say", "command", "fork", "forget", "setsid", "say", "forgot", "fork", "say", "deep"]);
+fn i10_daemons_and_processes_without_cookie_are_ended(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let daemon =
+        test_env.member(["leave", "setsid", "leave", "ignore", "2", "ignore", "15", "say", "daemon"]);
+    let tree = test_env
+        .member(["say", "command", "fork", "forget", "setsid", "say", "forgot", "fork", "say", "deep"]);
     let [orphan] = daemon.pids(["daemon"]);
     let [command, forgot, deep] = tree.pids(["command", "forgot", "deep"]);
-    let (ended, _) = end(&scene, &tree, &within(SHORT));
+    let (ended, _) = end(&test_env, &tree, &within(SHORT));
     daemon.wait_until_all_gone();
     let signalled = sorted(signals(&ended).into_iter().map(|(pid, _)| pid));
     assert_eq!(signalled, sorted([orphan, command, forgot, deep]));
     assert!(signals(&ended).contains(&(orphan, KILL)));
 }
 
-fn i10_a_chain_that_keeps_forking_leaves_no_survivor(subject: &ProbeSubject) {
+fn i10_continuously_forking_chain_leaves_no_survivor(subject: &ProbeSubject) {
     for grace in [SHORT, Duration::ZERO] {
-        let scene = Scene::new(subject);
-        let chains: Vec<Actor> = (0..2).map(|_| scene.member(["say", "first", "chain"])).collect();
+        let test_env = TestEnv::new(subject);
+        let chains: Vec<Actor> = (0..2).map(|_| test_env.member(["say", "first", "chain"])).collect();
         for chain in &chains {
             chain.pids(["first"]);
         }
-        let ended = scene.terminate_one(&scene.group(None), &within(grace));
+        let ended = test_env.terminate_one(&test_env.group(None), &within(grace));
         assert_eq!(ended.survivors, [], "{grace:?}");
         for chain in &chains {
             chain.wait_until_all_gone();
@@ -166,33 +168,33 @@ fn i10_a_chain_that_keeps_forking_leaves_no_survivor(subject: &ProbeSubject) {
     }
 }
 
-fn i10_a_stopped_process_is_ended(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["stop"]);
-    play.wait_until_stopped();
-    let (ended, _) = end(&scene, &play, &within(SHORT));
+fn i10_stopped_process_is_ended(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["stop"]);
+    actor.wait_until_stopped();
+    let (ended, _) = end(&test_env, &actor, &within(SHORT));
     assert_eq!(ended.signalled.len(), 1);
 }
 
-fn i10_an_heir_that_a_process_leaves_when_it_is_told_to_end_is_ended_too(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["bequeath", "say", "heir"]);
-    play.pids(["ready"]);
-    let ended = scene.terminate_one(&group_of(&scene, &play), &within(SHORT));
+fn i10_successor_started_on_the_first_signal_is_ended(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["respawn", "say", "successor"]);
+    actor.pids(["ready"]);
+    let ended = test_env.terminate_one(&group_of(&test_env, &actor), &within(SHORT));
     assert_eq!(ended.survivors, []);
-    let heirs = signals(&ended).into_iter().filter(|(pid, _)| *pid != play.pid()).count();
-    assert_eq!(heirs, 1, "{ended:?}");
-    // Whether the heir came to say anything before it was ended is nobody's business.
-    play.wait_until_all_gone();
+    let successors = signals(&ended).into_iter().filter(|(pid, _)| *pid != actor.pid()).count();
+    assert_eq!(successors, 1, "{ended:?}");
+    // The successor may or may not have printed its label before it was ended.
+    actor.wait_until_all_gone();
 }
 
-fn i2_a_spared_process_is_left_alone(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let mut spared = member_ignoring(&scene, &[]);
-    let ended_one = member_ignoring(&scene, &[]);
-    let spare = vec![scene.identify(spared.pid()), scene.identify(std::process::id())];
-    let group = group_of(&scene, &ended_one);
-    let ended = scene.terminate_one(&group, &EndPolicy { spare, ..within(SHORT) });
+fn i2_spared_process_is_not_signalled(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let mut spared = member_ignoring(&test_env, &[]);
+    let ended_one = member_ignoring(&test_env, &[]);
+    let spare = vec![test_env.identify(spared.pid()), test_env.identify(std::process::id())];
+    let group = group_of(&test_env, &ended_one);
+    let ended = test_env.terminate_one(&group, &EndPolicy { spare, ..within(SHORT) });
     ended_one.wait_until_all_gone();
     assert!(spared.is_running());
     assert_eq!(signals(&ended).iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), [ended_one.pid()]);
@@ -200,31 +202,31 @@ fn i2_a_spared_process_is_left_alone(subject: &ProbeSubject) {
     assert_eq!(ended.survivors, []);
 }
 
-/// Ends a group that begins at `recorded`, which is not the bystander, and checks that it lives on.
-fn require_untouched(scene: &Scene, bystander: &mut Actor, recorded: &ProcessIdentity) {
-    let group = Group { supervisor: None, ..scene.group(Some(recorded.clone())) };
-    let ended = scene.terminate_one(&group, &within(Duration::from_millis(100)));
+/// Ends a group with the command `recorded`, which is not the bystander, and checks that the bystander still runs.
+fn require_untouched(test_env: &TestEnv, bystander: &mut Actor, recorded: &ProcessIdentity) {
+    let group = Group { supervisor: None, ..test_env.group(Some(recorded.clone())) };
+    let ended = test_env.terminate_one(&group, &within(Duration::from_millis(100)));
     assert_eq!(ended.signalled, [], "{recorded:?}");
     assert!(bystander.is_running(), "a bystander was ended as {recorded:?}");
 }
 
-fn i2_an_identity_that_does_not_match_is_never_signalled(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let mut bystander = scene.stranger(["say", "bystander", "fork", "say", "child"]);
+fn i2_mismatched_identity_is_never_signalled(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let mut bystander = test_env.stranger(["say", "bystander", "fork", "say", "child"]);
     bystander.pids(["bystander", "child"]);
-    let identity = scene.identify(bystander.pid());
+    let identity = test_env.identify(bystander.pid());
     let mut recorded = super::identity::altered(&identity);
     recorded.push(ProcessIdentity { boot_id: Some("another boot".to_owned()), ..identity });
     for recorded in recorded {
-        require_untouched(&scene, &mut bystander, &recorded);
+        require_untouched(&test_env, &mut bystander, &recorded);
     }
 }
 
-fn i2_what_cannot_be_judged_is_never_signalled(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let mut bystander = scene.stranger(["say", "bystander"]);
+fn i2_process_with_unknown_liveness_is_never_signalled(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let mut bystander = test_env.stranger(["say", "bystander"]);
     bystander.pids(["bystander"]);
-    let identity = scene.identify(bystander.pid());
+    let identity = test_env.identify(bystander.pid());
     let namespace = |recorded: Option<u64>| Some(recorded.map_or(1, |inode| inode + 1));
     let unknown = [
         ProcessIdentity { pid_namespace: namespace(identity.pid_namespace), ..identity.clone() },
@@ -232,46 +234,35 @@ fn i2_what_cannot_be_judged_is_never_signalled(subject: &ProbeSubject) {
         ProcessIdentity::of_pid(identity.pid),
     ];
     for recorded in unknown {
-        require_untouched(&scene, &mut bystander, &recorded);
+        require_untouched(&test_env, &mut bystander, &recorded);
     }
 }
 
-fn i2_another_session_is_never_signalled(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let other = SessionId::random();
-    let play = scene.member(["say", "command", "fork", "carry", other.as_str(), "say", "other"]);
-    let [command, elsewhere] = play.pids(["command", "other"]);
-    let survivor = scene.identify(elsewhere);
-    let ended = scene.terminate_one(&group_of(&scene, &play), &within(SHORT));
-    assert_eq!(signals(&ended).iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), [command]);
-    assert_eq!(scene.observe(&survivor), Liveness::Alive);
-}
-
-fn i2_the_supervisor_is_not_signalled(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let mut play = scene.member(["say", "supervisor", "fork", "say", "command"]);
-    let [shim, command] = play.pids(["supervisor", "command"]);
-    let group = scene.group(Some(scene.identify(command)));
-    let group = Group { supervisor: Some(scene.identify(shim)), ..group };
-    let ended = scene.terminate_one(&group, &within(AMPLE));
+fn i2_supervisor_is_not_signalled(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let mut actor = test_env.member(["say", "supervisor", "fork", "say", "command"]);
+    let [shim, command] = actor.pids(["supervisor", "command"]);
+    let group = test_env.group(Some(test_env.identify(command)));
+    let group = Group { supervisor: Some(test_env.identify(shim)), ..group };
+    let ended = test_env.terminate_one(&group, &within(AMPLE));
     assert_eq!(signals(&ended), [(command, INT)]);
-    assert!(play.is_running());
+    assert!(actor.is_running());
 }
 
-fn a_session_without_processes_is_ended_already(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
+fn ending_a_session_without_processes_returns_at_once(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
     let start = Instant::now();
-    let ended = scene.terminate_one(&scene.group(None), &within(AMPLE));
+    let ended = test_env.terminate_one(&test_env.group(None), &within(AMPLE));
     assert_eq!((ended.signalled, ended.survivors, ended.spared), (Vec::new(), Vec::new(), Vec::new()));
-    assert!(start.elapsed() < AMPLE / 2, "it waited for nobody");
-    assert_eq!(scene.terminate(&[], &within(AMPLE)), []);
+    assert!(start.elapsed() < AMPLE / 2, "it waited without a process");
+    assert_eq!(test_env.terminate(&[], &within(AMPLE)), []);
 }
 
-fn ending_twice_signals_nobody_the_second_time(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = member_ignoring(&scene, &[]);
-    let group = group_of(&scene, &play);
-    assert_eq!(scene.terminate_one(&group, &within(AMPLE)).signalled.len(), 1);
-    // Its zombie is still there: nobody has reaped it.
-    assert_eq!(scene.terminate_one(&group, &within(AMPLE)).signalled, []);
+fn second_ending_signals_no_process(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = member_ignoring(&test_env, &[]);
+    let group = group_of(&test_env, &actor);
+    assert_eq!(test_env.terminate_one(&group, &within(AMPLE)).signalled.len(), 1);
+    // Its zombie still exists, because it was not reaped.
+    assert_eq!(test_env.terminate_one(&group, &within(AMPLE)).signalled, []);
 }

@@ -1,176 +1,158 @@
-//! Which processes belong to a session, however they were started and whoever their parent is by now.
+//! Which processes belong to a session, however they were started and whatever their parent is.
 
 use std::collections::BTreeSet;
 
-use sexton_core::{ProcessIdentity, SessionId};
+use sexton_core::ProcessIdentity;
 
 use super::ProbeSubject;
-use super::scene::{Scene, sorted};
+use super::test_env::{TestEnv, sorted};
 use crate::role;
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<ProbeSubject> = theme!("members":
-    a_command_and_its_children_are_members,
-    i10_a_daemon_that_left_its_parents_is_a_member_by_its_cookie,
-    a_child_that_forgot_the_cookie_is_a_member_by_descent,
-    i10_an_adopted_orphan_without_a_cookie_is_a_member_through_the_supervisor,
-    the_supervisor_is_no_member_where_it_is_named,
-    a_registered_process_without_a_cookie_is_a_member_with_its_children,
-    i2_a_process_of_another_session_is_no_member_even_as_a_descendant,
-    i2_what_descends_from_another_session_is_no_member,
-    i2_a_stranger_is_no_member,
-    i2_a_cookie_must_match_whole,
-    i2_a_reused_pid_lends_nobody_its_descendants,
-    a_zombie_is_no_member,
-    members_have_the_identities_that_identify_gives,
-    a_session_without_processes_has_no_members,
+    command_and_its_children_are_members,
+    i10_daemon_is_a_member_by_its_cookie,
+    child_without_cookie_is_a_member_by_descent,
+    i10_orphan_adopted_by_the_supervisor_is_a_member,
+    recorded_supervisor_is_not_a_member,
+    registered_process_without_cookie_is_a_member_with_its_children,
+    i2_unrelated_process_is_not_a_member,
+    i2_cookie_must_match_exactly,
+    i2_descendants_of_a_reused_pid_are_not_members,
+    zombie_is_not_a_member,
+    members_have_the_same_identity_as_identify,
+    session_without_processes_has_no_members,
 );
 
-fn a_command_and_its_children_are_members(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["say", "command", "fork", "say", "child", "fork", "say", "grandchild"]);
-    let pids = play.pids(["command", "child", "grandchild"]);
-    let group = scene.group(Some(scene.identify(play.pid())));
-    assert_eq!(scene.member_pids(&group), sorted(pids));
-    assert_eq!(scene.members(&group).unreadable, [0; 0]);
-    // The cookie alone is enough: not every record has a process.
-    assert_eq!(scene.member_pids(&scene.group(None)), sorted(pids));
+fn command_and_its_children_are_members(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["say", "command", "fork", "say", "child", "fork", "say", "grandchild"]);
+    let pids = actor.pids(["command", "child", "grandchild"]);
+    let group = test_env.group(Some(test_env.identify(actor.pid())));
+    assert_eq!(test_env.member_pids(&group), sorted(pids));
+    assert_eq!(test_env.members(&group).unreadable, [0; 0]);
+    // The cookie alone is sufficient, because not every record has a process.
+    assert_eq!(test_env.member_pids(&test_env.group(None)), sorted(pids));
 }
 
-fn i10_a_daemon_that_left_its_parents_is_a_member_by_its_cookie(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["say", "command", "fork", "leave", "setsid", "leave", "say", "daemon"]);
-    let pids = play.pids(["command", "daemon"]);
-    let command = scene.identify(play.pid());
-    assert_eq!(scene.member_pids(&scene.group(Some(command.clone()))), sorted(pids));
-    play.become_zombie();
-    assert_eq!(scene.member_pids(&scene.group(Some(command))), [pids[1]]);
+fn i10_daemon_is_a_member_by_its_cookie(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["say", "command", "fork", "leave", "setsid", "leave", "say", "daemon"]);
+    let pids = actor.pids(["command", "daemon"]);
+    let command = test_env.identify(actor.pid());
+    assert_eq!(test_env.member_pids(&test_env.group(Some(command.clone()))), sorted(pids));
+    actor.become_zombie();
+    assert_eq!(test_env.member_pids(&test_env.group(Some(command))), [pids[1]]);
 }
 
-fn a_child_that_forgot_the_cookie_is_a_member_by_descent(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["fork", "forget", "say", "child", "fork", "setsid", "say", "grandchild"]);
-    let pids = play.pids(["child", "grandchild"]);
-    let group = scene.group(Some(scene.identify(play.pid())));
-    assert_eq!(scene.member_pids(&group), sorted([play.pid(), pids[0], pids[1]]));
+fn child_without_cookie_is_a_member_by_descent(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["fork", "forget", "say", "child", "fork", "setsid", "say", "grandchild"]);
+    let pids = actor.pids(["child", "grandchild"]);
+    let group = test_env.group(Some(test_env.identify(actor.pid())));
+    assert_eq!(test_env.member_pids(&group), sorted([actor.pid(), pids[0], pids[1]]));
 }
 
-fn i10_an_adopted_orphan_without_a_cookie_is_a_member_through_the_supervisor(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["adopt", "fork", "leave", "forget", "setsid", "say", "orphan"]);
-    let [orphan] = play.pids(["orphan"]);
-    let supervisor = Some(scene.identify(play.pid()));
-    let group = sexton_core::probe::Group { supervisor, ..scene.group(None) };
-    assert_eq!(scene.member_pids(&group), [orphan]);
+fn i10_orphan_adopted_by_the_supervisor_is_a_member(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["adopt", "fork", "leave", "forget", "setsid", "say", "orphan"]);
+    let [orphan] = actor.pids(["orphan"]);
+    let supervisor = Some(test_env.identify(actor.pid()));
+    let group = sexton_core::probe::Group { supervisor, ..test_env.group(None) };
+    assert_eq!(test_env.member_pids(&group), [orphan]);
 }
 
-fn the_supervisor_is_no_member_where_it_is_named(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["say", "supervisor", "fork", "say", "command"]);
-    let [shim, command] = play.pids(["supervisor", "command"]);
-    let group = scene.group(Some(scene.identify(command)));
-    let named = sexton_core::probe::Group { supervisor: Some(scene.identify(shim)), ..group.clone() };
-    assert_eq!(scene.member_pids(&named), [command]);
-    assert_eq!(scene.member_pids(&group), sorted([shim, command]), "one that is not named is a member too");
+fn recorded_supervisor_is_not_a_member(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["say", "supervisor", "fork", "say", "command"]);
+    let [shim, command] = actor.pids(["supervisor", "command"]);
+    let group = test_env.group(Some(test_env.identify(command)));
+    let named = sexton_core::probe::Group { supervisor: Some(test_env.identify(shim)), ..group.clone() };
+    assert_eq!(test_env.member_pids(&named), [command]);
+    assert_eq!(
+        test_env.member_pids(&group),
+        sorted([shim, command]),
+        "a supervisor that is not recorded is a member"
+    );
 }
 
-fn a_registered_process_without_a_cookie_is_a_member_with_its_children(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.stranger(["say", "registered", "fork", "say", "child"]);
-    let pids = play.pids(["registered", "child"]);
-    let group = scene.group(Some(scene.identify(play.pid())));
-    assert_eq!(scene.member_pids(&group), sorted(pids));
+fn registered_process_without_cookie_is_a_member_with_its_children(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.stranger(["say", "registered", "fork", "say", "child"]);
+    let pids = actor.pids(["registered", "child"]);
+    let group = test_env.group(Some(test_env.identify(actor.pid())));
+    assert_eq!(test_env.member_pids(&group), sorted(pids));
 }
 
-fn i2_a_process_of_another_session_is_no_member_even_as_a_descendant(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let other = SessionId::random();
-    let play = scene.member(["say", "command", "fork", "carry", other.as_str(), "say", "other"]);
-    let [command, elsewhere] = play.pids(["command", "other"]);
-    let group = scene.group(Some(scene.identify(command)));
-    assert_eq!(scene.member_pids(&group), [command]);
-    let others = sexton_core::probe::Group { session: other, ..scene.group(None) };
-    assert_eq!(scene.member_pids(&others), [elsewhere]);
-}
-
-fn i2_what_descends_from_another_session_is_no_member(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let other = SessionId::random();
-    let acts = ["fork", "carry", other.as_str(), "fork", "forget", "say", "theirs"];
-    let play = scene.member(acts);
-    play.pids(["theirs"]);
-    // The nearest ancestor that belongs to anybody decides, not the farthest.
-    let group = scene.group(Some(scene.identify(play.pid())));
-    assert_eq!(scene.member_pids(&group), [play.pid()]);
-}
-
-fn i2_a_stranger_is_no_member(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["say", "command"]);
-    let bystander = scene.stranger(["say", "bystander"]);
-    play.pids(["command"]);
+fn i2_unrelated_process_is_not_a_member(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["say", "command"]);
+    let bystander = test_env.stranger(["say", "bystander"]);
+    actor.pids(["command"]);
     bystander.pids(["bystander"]);
-    let group = scene.group(Some(scene.identify(play.pid())));
-    assert_eq!(scene.member_pids(&group), [play.pid()]);
-    assert_eq!(scene.members(&group).unreadable, [0; 0]);
+    let group = test_env.group(Some(test_env.identify(actor.pid())));
+    assert_eq!(test_env.member_pids(&group), [actor.pid()]);
+    assert_eq!(test_env.members(&group).unreadable, [0; 0]);
 }
 
-fn i2_a_cookie_must_match_whole(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let id = scene.session.as_str();
+fn i2_cookie_must_match_exactly(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let id = test_env.session.as_str();
     let longer: Vec<String> = vec![format!("{id}0"), id[..id.len() - 1].to_owned(), id.to_uppercase()];
-    let mut plays = Vec::new();
+    let mut actors = Vec::new();
     for cookie in &longer {
-        plays.push(scene.stranger(["carry", cookie, "say", "near"]));
+        actors.push(test_env.stranger(["carry", cookie, "say", "near"]));
     }
-    // A text that contains the whole assignment, in a variable and in an argument, is not the cookie.
+    // The assignment inside another variable or an argument is not a cookie.
     let assignment = format!("{}={id}", sexton_core::probe::COOKIE);
     let mut command = role::command(super::actor::ACTOR);
     command.env("NOTE", &assignment).env(format!("X{}", sexton_core::probe::COOKIE), id);
-    plays.push(super::scene::Actor::start(&mut command, ["say", "near", "say", &assignment]));
-    for play in &plays {
-        play.pids(["near"]);
+    actors.push(super::test_env::Actor::start(&mut command, ["say", "near", "say", &assignment]));
+    for actor in &actors {
+        actor.pids(["near"]);
     }
-    assert_eq!(scene.member_pids(&scene.group(None)), [0; 0]);
+    assert_eq!(test_env.member_pids(&test_env.group(None)), [0; 0]);
 }
 
-fn i2_a_reused_pid_lends_nobody_its_descendants(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let bystander = scene.stranger(["say", "bystander", "fork", "say", "child"]);
+fn i2_descendants_of_a_reused_pid_are_not_members(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let bystander = test_env.stranger(["say", "bystander", "fork", "say", "child"]);
     bystander.pids(["bystander", "child"]);
-    let identity = scene.identify(bystander.pid());
+    let identity = test_env.identify(bystander.pid());
     for recorded in super::identity::altered(&identity) {
-        let group =
-            sexton_core::probe::Group { supervisor: Some(recorded.clone()), ..scene.group(Some(recorded)) };
-        assert_eq!(scene.member_pids(&group), [0; 0]);
+        let group = sexton_core::probe::Group {
+            supervisor: Some(recorded.clone()),
+            ..test_env.group(Some(recorded))
+        };
+        assert_eq!(test_env.member_pids(&group), [0; 0]);
     }
-    let bare = scene.group(Some(ProcessIdentity::of_pid(bystander.pid())));
-    assert_eq!(scene.member_pids(&bare), [0; 0]);
+    let bare = test_env.group(Some(ProcessIdentity::of_pid(bystander.pid())));
+    assert_eq!(test_env.member_pids(&bare), [0; 0]);
 }
 
-fn a_zombie_is_no_member(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["say", "command"]);
-    play.pids(["command"]);
-    let group = scene.group(Some(scene.identify(play.pid())));
-    play.become_zombie();
-    assert_eq!(scene.member_pids(&group), [0; 0]);
+fn zombie_is_not_a_member(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["say", "command"]);
+    actor.pids(["command"]);
+    let group = test_env.group(Some(test_env.identify(actor.pid())));
+    actor.become_zombie();
+    assert_eq!(test_env.member_pids(&group), [0; 0]);
 }
 
-fn members_have_the_identities_that_identify_gives(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let play = scene.member(["say", "command", "fork", "say", "child"]);
-    let pids: BTreeSet<u32> = play.pids(["command", "child"]).into();
-    let members = scene.members(&scene.group(None)).processes;
+fn members_have_the_same_identity_as_identify(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let actor = test_env.member(["say", "command", "fork", "say", "child"]);
+    let pids: BTreeSet<u32> = actor.pids(["command", "child"]).into();
+    let members = test_env.members(&test_env.group(None)).processes;
     assert_eq!(members.iter().map(|member| member.pid).collect::<BTreeSet<_>>(), pids);
     for member in members {
-        assert_eq!(member.compare(&scene.identify(member.pid)), sexton_core::identity::Match::Same);
-        assert_eq!(scene.observe(&member), sexton_core::Liveness::Alive);
+        assert_eq!(member.compare(&test_env.identify(member.pid)), sexton_core::identity::Match::Same);
+        assert_eq!(test_env.observe(&member), sexton_core::Liveness::Alive);
     }
 }
 
-fn a_session_without_processes_has_no_members(subject: &ProbeSubject) {
-    let scene = Scene::new(subject);
-    let members = scene.members(&scene.group(None));
+fn session_without_processes_has_no_members(subject: &ProbeSubject) {
+    let test_env = TestEnv::new(subject);
+    let members = test_env.members(&test_env.group(None));
     assert_eq!((members.processes, members.unreadable), (Vec::new(), Vec::new()));
 }

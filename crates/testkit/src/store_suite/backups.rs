@@ -1,4 +1,4 @@
-//! Backups, and what a restore brings back and leaves alone.
+//! Backups, and which records a restore replaces and keeps.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use sexton_core::{Batch, Session, Status, StoreError};
 use super::Subject;
 use super::needs::COMMIT_REVISIONS;
 use super::samples::{completed, everything, id, mark_of, moment, running, varied, with_status};
-use super::site::{Handle, Site};
+use super::test_env::{Handle, TestEnv};
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<Subject> = theme!("backups":
-    a_backup_is_a_file_that_holds_everything,
-    backups_of_one_directory_do_not_replace_each_other,
-    a_backup_makes_no_difference_to_the_store,
-    a_restore_brings_back_what_was_changed_and_removed,
-    a_restore_keeps_the_present_record_of_what_is_not_finished,
-    a_restore_into_a_new_store_brings_everything,
-    i6_a_revision_read_before_a_restore_is_stale_after_it,
-    i6_a_restored_store_goes_on_with_new_revisions: [COMMIT_REVISIONS],
-    i6_a_bad_backup_is_refused_and_changes_nothing,
-    i6_a_backup_is_refused_wherever_it_is_cut_off,
-    i6_a_damaged_store_can_be_restored,
-    a_restored_store_is_the_same_store,
+    backup_is_a_file_with_all_records,
+    backups_in_one_directory_do_not_overwrite_each_other,
+    backup_does_not_change_the_store,
+    restore_reverts_changed_and_removed_records,
+    restore_keeps_records_that_are_not_finished,
+    restore_into_a_new_store_has_all_records,
+    i6_revision_read_before_a_restore_is_stale,
+    i6_restored_store_uses_new_revisions: [COMMIT_REVISIONS],
+    i6_bad_backup_is_refused_and_changes_nothing,
+    i6_truncated_backup_is_refused,
+    i6_damaged_store_can_be_restored,
+    restored_store_keeps_its_uuid,
 );
 
 fn back_up(store: &Handle, directory: &Path) -> Backup {
@@ -35,41 +35,41 @@ fn restore(store: &Handle, backup: &Path) -> Restored {
     block_on(store.0.restore(backup, moment(2000))).expect("the backup is restored")
 }
 
-/// Records of another place as `store` has them: what it adds by itself may depend on where it lies.
+/// Returns records of another store as `store` represents them: what a store adds may depend on its path.
 fn moved(store: &Handle, sessions: Vec<Session>) -> Vec<Session> {
     contents(sessions.into_iter().map(|session| store.fit(session)).collect())
 }
 
-/// Records without their revisions: a restore may give new ones.
+/// Returns records without revisions, which a restore may change.
 fn contents(sessions: Vec<Session>) -> Vec<Session> {
     sessions.into_iter().map(|session| Session { revision: 0, ..session }).collect()
 }
 
-fn a_backup_is_a_file_that_holds_everything(subject: &Subject) {
-    let site = Site::with(subject, (0..30).map(varied));
-    let store = site.writer();
+fn backup_is_a_file_with_all_records(subject: &Subject) {
+    let test_env = TestEnv::with(subject, (0..30).map(varied));
+    let store = test_env.writer();
     let stored = store.insert(everything());
-    // The directory is made where it is missing, with those above it.
-    let backup = back_up(&store, &site.elsewhere("deep/backups"));
+    // Missing directories are created.
+    let backup = back_up(&store, &test_env.elsewhere("deep/backups"));
     assert_eq!(backup.records, 31);
-    assert!(backup.path.starts_with(site.elsewhere("deep/backups")), "{}", backup.path.display());
+    assert!(backup.path.starts_with(test_env.elsewhere("deep/backups")), "{}", backup.path.display());
     assert!(std::fs::metadata(&backup.path).expect("the backup is there").len() > 0);
-    let other = Site::new(subject);
+    let other = TestEnv::new(subject);
     restore(&other.writer(), &backup.path);
     assert_eq!(contents(other.reader().all()), moved(&other.reader(), store.all()));
     let restored = other.reader().require(&stored.id);
     assert_eq!(contents(vec![restored]), moved(&other.reader(), vec![stored]));
 }
 
-fn backups_of_one_directory_do_not_replace_each_other(subject: &Subject) {
-    let site = Site::with(subject, [completed("a")]);
-    let store = site.writer();
-    let directory = site.elsewhere("backups");
+fn backups_in_one_directory_do_not_overwrite_each_other(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [completed("a")]);
+    let store = test_env.writer();
+    let directory = test_env.elsewhere("backups");
     let first = back_up(&store, &directory);
     store.insert(completed("b"));
     let second = block_on(store.0.backup(&directory, moment(1001))).expect("a second backup");
     assert_ne!(first.path, second.path);
-    // Within the same moment too: a fast caller must not lose its first backup to its second.
+    // Backups with the same time must not overwrite each other either.
     let third = block_on(store.0.backup(&directory, moment(1001)));
     let kept: Vec<PathBuf> = [Some(&first), Some(&second), third.as_ref().ok()]
         .into_iter()
@@ -78,23 +78,23 @@ fn backups_of_one_directory_do_not_replace_each_other(subject: &Subject) {
         .collect();
     assert!(kept.iter().all(|path| path.exists()));
     restore(&store, &first.path);
-    assert_eq!(store.all().len(), 1, "the first backup holds what it held");
+    assert_eq!(store.all().len(), 1, "the first backup is unchanged");
 }
 
-fn a_backup_makes_no_difference_to_the_store(subject: &Subject) {
-    let site = Site::with(subject, (0..10).map(varied));
-    let store = site.writer();
+fn backup_does_not_change_the_store(subject: &Subject) {
+    let test_env = TestEnv::with(subject, (0..10).map(varied));
+    let store = test_env.writer();
     let before = store.all();
-    back_up(&store, &site.elsewhere("backups"));
-    back_up(&site.reader(), &site.elsewhere("from a reader"));
+    back_up(&store, &test_env.elsewhere("backups"));
+    back_up(&test_env.reader(), &test_env.elsewhere("from a reader"));
     assert_eq!(store.all(), before);
     store.insert(completed("after"));
 }
 
-fn a_restore_brings_back_what_was_changed_and_removed(subject: &Subject) {
-    let site = Site::with(subject, ["changed", "removed", "same"].map(completed));
-    let store = site.writer();
-    let backup = back_up(&store, &site.elsewhere("backups"));
+fn restore_reverts_changed_and_removed_records(subject: &Subject) {
+    let test_env = TestEnv::with(subject, ["changed", "removed", "same"].map(completed));
+    let store = test_env.writer();
+    let backup = back_up(&store, &test_env.elsewhere("backups"));
     let before = contents(store.all());
     let mut changed = store.require(&id("changed"));
     store.mark(&mut changed, "T-9");
@@ -103,17 +103,17 @@ fn a_restore_brings_back_what_was_changed_and_removed(subject: &Subject) {
     store.insert(completed("later"));
     let report = restore(&store, &backup.path);
     assert_eq!(report, Restored { restored: 3, kept: 0 });
-    for handle in [store, site.writer(), site.reader()] {
+    for handle in [store, test_env.writer(), test_env.reader()] {
         assert_eq!(contents(handle.all()), before);
         assert_eq!(handle.find(&id("later")), None);
     }
 }
 
-fn a_restore_keeps_the_present_record_of_what_is_not_finished(subject: &Subject) {
-    let site = Site::with(subject, [running("going"), running("ended"), completed("old")]);
-    let store = site.writer();
-    let owed = store.insert(with_status(&running("owed"), Status::CleanupFailed));
-    let backup = back_up(&store, &site.elsewhere("backups"));
+fn restore_keeps_records_that_are_not_finished(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [running("going"), running("ended"), completed("old")]);
+    let store = test_env.writer();
+    let unfinished = store.insert(with_status(&running("unfinished"), Status::CleanupFailed));
+    let backup = back_up(&store, &test_env.elsewhere("backups"));
     let mut going = store.require(&id("going"));
     store.mark(&mut going, "now");
     store.replace(going);
@@ -125,114 +125,114 @@ fn a_restore_keeps_the_present_record_of_what_is_not_finished(subject: &Subject)
     assert_eq!(report, Restored { restored: 2, kept: 3 });
     assert_eq!(mark_of(&store.require(&id("going"))), Some("now"));
     assert_eq!(store.require(&id("young")).status, Status::Running);
-    assert_eq!(store.require(&owed.id).status, owed.status);
-    // What is finished by now goes back to what the backup says of it, as asked.
+    assert_eq!(store.require(&unfinished.id).status, unfinished.status);
+    // Records that are finished now are replaced by those of the backup.
     assert_eq!(store.require(&id("ended")).status, Status::Running);
     assert_eq!(store.require(&id("old")).status, Status::Completed);
     assert_eq!(store.all().len(), 5);
 }
 
-fn a_restore_into_a_new_store_brings_everything(subject: &Subject) {
-    let site = Site::with(subject, (0..25).map(varied));
-    let backup = back_up(&site.reader(), &site.elsewhere("backups"));
-    let other = Site::new(subject);
+fn restore_into_a_new_store_has_all_records(subject: &Subject) {
+    let test_env = TestEnv::with(subject, (0..25).map(varied));
+    let backup = back_up(&test_env.reader(), &test_env.elsewhere("backups"));
+    let other = TestEnv::new(subject);
     let report = restore(&other.writer(), &backup.path);
     assert_eq!(report, Restored { restored: 25, kept: 0 });
-    assert_eq!(contents(other.writer().all()), moved(&other.writer(), site.reader().all()));
+    assert_eq!(contents(other.writer().all()), moved(&other.writer(), test_env.reader().all()));
     other.writer().insert(completed("after"));
 }
 
-fn i6_a_revision_read_before_a_restore_is_stale_after_it(subject: &Subject) {
-    let site = Site::with(subject, [completed("a")]);
-    let store = site.writer();
-    let backup = back_up(&store, &site.elsewhere("backups"));
+fn i6_revision_read_before_a_restore_is_stale(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [completed("a")]);
+    let store = test_env.writer();
+    let backup = back_up(&store, &test_env.elsewhere("backups"));
     let mut newer = store.require(&id("a"));
     store.mark(&mut newer, "T-1");
     let newer = store.replace(newer);
     restore(&store, &backup.path);
     let error = store.try_commit(Batch::new().replace(newer)).expect_err("it was read before the restore");
     assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
-    let restored = site.writer().require(&id("a"));
+    let restored = test_env.writer().require(&id("a"));
     assert_ne!(mark_of(&restored), Some("T-1"));
-    site.writer().replace(restored);
+    test_env.writer().replace(restored);
 }
 
-fn i6_a_restored_store_goes_on_with_new_revisions(subject: &Subject) {
-    let site = Site::with(subject, [completed("a")]);
-    let store = site.writer();
-    let backup = back_up(&store, &site.elsewhere("backups"));
+fn i6_restored_store_uses_new_revisions(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [completed("a")]);
+    let store = test_env.writer();
+    let backup = back_up(&store, &test_env.elsewhere("backups"));
     let mut used: Vec<u64> = store.all().into_iter().map(|session| session.revision).collect();
     for n in 0..5 {
         used.push(store.insert(completed(&format!("b{n}"))).revision);
     }
     restore(&store, &backup.path);
-    let next = site.writer().insert(completed("b3")).revision;
-    assert!(!used.contains(&next), "revision {next} was given twice: a stale reader would match");
+    let next = test_env.writer().insert(completed("b3")).revision;
+    assert!(!used.contains(&next), "revision {next} was reused: a stale reader would match");
 }
 
-fn require_refused(site: &Site, backup: &Path) {
-    let store = site.writer();
-    let (before, bytes) = (store.all(), site.bytes());
+fn require_refused(test_env: &TestEnv, backup: &Path) {
+    let store = test_env.writer();
+    let (before, bytes) = (store.all(), test_env.bytes());
     let error = block_on(store.0.restore(backup, moment(2000))).expect_err("the backup is bad");
     assert!(matches!(error, StoreError::BadBackup { .. }), "{error:?}");
-    assert_eq!(site.bytes(), bytes, "a refused restore changed the store's files");
+    assert_eq!(test_env.bytes(), bytes, "a refused restore changed the store's files");
     assert_eq!(store.all(), before);
-    if site.counts() {
+    if test_env.counts() {
         store.commit(Batch::new().count("still writable", 1));
     }
 }
 
-fn i6_a_bad_backup_is_refused_and_changes_nothing(subject: &Subject) {
-    let site = Site::with(subject, (0..10).map(varied));
-    let directory = site.elsewhere("bad");
+fn i6_bad_backup_is_refused_and_changes_nothing(subject: &Subject) {
+    let test_env = TestEnv::with(subject, (0..10).map(varied));
+    let directory = test_env.elsewhere("bad");
     std::fs::create_dir(&directory).expect("a directory can be made");
-    let bad: [(&str, &[u8]); 3] = [("empty", b""), ("text", b"my dear friend\n"), ("bytes", &[0xA5; 9000])];
+    let bad: [(&str, &[u8]); 3] = [("empty", b""), ("text", b"plain text\n"), ("bytes", &[0xA5; 9000])];
     for (name, bytes) in bad {
         std::fs::write(directory.join(name), bytes).expect("a file can be written");
-        require_refused(&site, &directory.join(name));
+        require_refused(&test_env, &directory.join(name));
     }
-    require_refused(&site, &directory.join("missing"));
-    require_refused(&site, &directory);
+    require_refused(&test_env, &directory.join("missing"));
+    require_refused(&test_env, &directory);
 }
 
-fn i6_a_backup_is_refused_wherever_it_is_cut_off(subject: &Subject) {
+fn i6_truncated_backup_is_refused(subject: &Subject) {
     const CUTS: usize = 40;
-    let site = Site::with(subject, (0..10).map(varied));
-    let backup = back_up(&site.writer(), &site.elsewhere("backups"));
+    let test_env = TestEnv::with(subject, (0..10).map(varied));
+    let backup = back_up(&test_env.writer(), &test_env.elsewhere("backups"));
     let whole = std::fs::read(&backup.path).expect("the backup can be read");
-    let cut = site.elsewhere("cut");
+    let cut = test_env.elsewhere("cut");
     let evenly = (0..CUTS).map(|n| whole.len() * n / CUTS);
-    // Where a text format has a line less, it looks whole to a reader that counts nothing.
+    // A text format without its last lines looks complete to a reader that does not count them.
     let after_lines = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     let last = [whole.len() - 1, whole.len() - 2];
     for length in evenly.chain(after_lines.filter(|length| *length < whole.len()).take(CUTS)).chain(last) {
         std::fs::write(&cut, &whole[..length]).expect("a file can be written");
-        require_refused(&site, &cut);
+        require_refused(&test_env, &cut);
     }
 }
 
-fn i6_a_damaged_store_can_be_restored(subject: &Subject) {
-    let site = Site::with(subject, ["a", "b", "c"].map(completed));
-    let backup = back_up(&site.writer(), &site.elsewhere("backups"));
-    let going = site.writer().insert(running("going"));
-    site.damage(&id("b"));
-    let store = site.writer();
+fn i6_damaged_store_can_be_restored(subject: &Subject) {
+    let test_env = TestEnv::with(subject, ["a", "b", "c"].map(completed));
+    let backup = back_up(&test_env.writer(), &test_env.elsewhere("backups"));
+    let going = test_env.writer().insert(running("going"));
+    test_env.damage(&id("b"));
+    let store = test_env.writer();
     assert_ne!(store.0.damage(), []);
     restore(&store, &backup.path);
     drop(store);
-    let store = site.writer();
+    let store = test_env.writer();
     assert_eq!(store.0.damage(), []);
     assert_eq!(store.all().len(), 4);
     assert_eq!(contents(vec![store.require(&going.id)]), contents(vec![going]));
     store.insert(completed("after"));
 }
 
-fn a_restored_store_is_the_same_store(subject: &Subject) {
-    let site = Site::with(subject, [completed("a")]);
-    let uuid = site.reader().0.describe().uuid;
-    let backup = back_up(&site.writer(), &site.elsewhere("backups"));
-    site.writer().insert(completed("b"));
-    restore(&site.writer(), &backup.path);
-    // What is marked with the store's identifier outside of it must stay its own.
-    assert_eq!(site.reader().0.describe().uuid, uuid);
+fn restored_store_keeps_its_uuid(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [completed("a")]);
+    let uuid = test_env.reader().0.describe().uuid;
+    let backup = back_up(&test_env.writer(), &test_env.elsewhere("backups"));
+    test_env.writer().insert(completed("b"));
+    restore(&test_env.writer(), &backup.path);
+    // Files outside of the store are marked with its uuid and must still belong to it.
+    assert_eq!(test_env.reader().0.describe().uuid, uuid);
 }

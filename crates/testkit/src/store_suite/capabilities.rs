@@ -1,5 +1,4 @@
-//! What a store says it can represent is what it does. These cases go past the fitting that the others
-//! rely on, and hold it to its word.
+//! A store represents exactly what it declares. These cases bypass the fitting that other cases use.
 
 use pollster::block_on;
 use sexton_core::{Batch, Session, Status, StoreError};
@@ -7,48 +6,48 @@ use sexton_core::{Batch, Session, Status, StoreError};
 use super::Subject;
 use super::needs::{COUNTERS, EVERY_FIELD, lost_of_everything};
 use super::samples::{completed, everything, id, running, varied, with_status};
-use super::site::Site;
+use super::test_env::TestEnv;
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<Subject> = theme!("capabilities":
-    a_store_declares_what_it_is_measured_by,
-    nothing_is_lost_that_is_not_declared,
-    what_was_fitted_once_fits_and_is_given_back_as_it_is,
-    a_record_of_every_field_is_committed_as_it_is: [EVERY_FIELD],
-    a_batch_with_counters_is_committed: [COUNTERS],
+    declared_capabilities_match_the_subject,
+    only_declared_fields_are_lost,
+    fitted_record_is_stored_unchanged,
+    record_with_every_field_is_committed_unchanged: [EVERY_FIELD],
+    batch_with_counters_is_committed: [COUNTERS],
     every_status_is_written_as_declared_or_refused,
 );
 
-fn a_store_declares_what_it_is_measured_by(subject: &Subject) {
-    let site = Site::new(subject);
-    for store in [site.reader(), site.writer(), site.reader()] {
+fn declared_capabilities_match_the_subject(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    for store in [test_env.reader(), test_env.writer(), test_env.reader()] {
         assert_eq!(store.0.describe().capabilities, subject.capabilities);
     }
 }
 
-fn nothing_is_lost_that_is_not_declared(subject: &Subject) {
-    let site = Site::new(subject);
-    for field in lost_of_everything(&site.writer()) {
-        assert!(!subject.capabilities.keeps(&field), "`{field}` is lost, and declared as kept");
+fn only_declared_fields_are_lost(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    for field in lost_of_everything(&test_env.writer()) {
+        assert!(!subject.capabilities.keeps(&field), "`{field}` is lost but declared as kept");
     }
 }
 
-fn what_was_fitted_once_fits_and_is_given_back_as_it_is(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn fitted_record_is_stored_unchanged(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     for sample in (0..30).map(varied).chain([everything()]) {
         let fitted = store.fit(sample);
         let again = store.0.fit(&fitted).expect("what fits can be kept");
-        assert_eq!((&again.session, again.lost.as_slice()), (&fitted, &[][..]), "fitting twice is no more");
+        assert_eq!((&again.session, again.lost.as_slice()), (&fitted, &[][..]), "fitting is idempotent");
         let committed = block_on(store.0.commit(Batch::new().insert(fitted.clone()))).expect("it fits");
         let revision = committed.revision_of(&fitted.id);
-        assert_eq!(site.reader().require(&fitted.id), Session { revision, ..fitted });
+        assert_eq!(test_env.reader().require(&fitted.id), Session { revision, ..fitted });
     }
 }
 
-fn a_record_of_every_field_is_committed_as_it_is(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn record_with_every_field_is_committed_unchanged(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let sample = everything();
     let committed = block_on(store.0.commit(Batch::new().insert(sample.clone()))).expect("it is kept");
     let revision = committed.revision_of(&sample.id);
@@ -56,16 +55,16 @@ fn a_record_of_every_field_is_committed_as_it_is(subject: &Subject) {
     assert_eq!(lost_of_everything(&store), [""; 0]);
 }
 
-fn a_batch_with_counters_is_committed(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn batch_with_counters_is_committed(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let _ = block_on(store.0.commit(Batch::new().insert(running("a")).count("seen", 1))).expect("it is kept");
     assert_eq!(store.counters().get("seen"), Some(&1));
 }
 
 fn every_status_is_written_as_declared_or_refused(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     for status in Status::ALL {
         let text = format!("s-{}", status.as_str());
         let base = if status.is_finished() { completed(&text) } else { running(&text) };

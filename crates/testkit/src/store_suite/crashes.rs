@@ -1,4 +1,4 @@
-//! Writers that are killed: what was acknowledged is there, and every batch is whole.
+//! Killed writers: acknowledged batches are kept, and every batch is complete or absent.
 
 use std::process::Stdio;
 use std::thread;
@@ -9,24 +9,24 @@ use sexton_core::{Batch, Query};
 
 use super::Subject;
 use super::samples::completed;
-use super::site::Site;
+use super::test_env::TestEnv;
 use super::worker::{self, require_whole};
 use crate::role::Helper;
 use crate::strace::traced;
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<Subject> = theme!("crashes":
-    i6_a_writer_killed_at_any_moment_leaves_whole_batches_and_what_it_acknowledged,
-    i6_a_writer_killed_at_any_system_call_leaves_whole_batches_and_what_it_acknowledged,
-    i6_many_writers_killed_at_once_leave_a_store_that_goes_on,
-    i6_a_disk_that_cannot_sync_acknowledges_nothing,
-    i6_a_full_disk_is_an_error_and_loses_nothing,
+    i6_writer_killed_at_any_time_keeps_acknowledged_batches,
+    i6_writer_killed_at_any_system_call_keeps_acknowledged_batches,
+    i6_store_is_usable_after_many_writers_are_killed,
+    i6_commit_is_not_acknowledged_if_sync_fails,
+    i6_full_disk_is_an_error_and_loses_nothing,
 );
 
-/// Checks the store after its writer died: whole, with every acknowledged flip, at most one more.
-fn require_survived(site: &Site, acknowledged: u64, context: &str) -> u64 {
+/// Checks the store after its writer died: it is consistent and has every acknowledged flip and at most one more.
+fn require_survived(test_env: &TestEnv, acknowledged: u64, context: &str) -> u64 {
     let mut flips = 0;
-    for store in [site.reader(), site.writer()] {
+    for store in [test_env.reader(), test_env.writer()] {
         let listing = store.listing(&Query::all());
         let harmful: Vec<&Damage> = listing.damage.iter().filter(|damage| !damage.harmless).collect();
         assert!(harmful.is_empty(), "{context}: {harmful:?}");
@@ -35,7 +35,7 @@ fn require_survived(site: &Site, acknowledged: u64, context: &str) -> u64 {
             flips == acknowledged || flips == acknowledged + 1,
             "{context}: flip {acknowledged} was acknowledged, the store is at {flips}"
         );
-        if site.counts() {
+        if test_env.counts() {
             let counted = store.counters().get("flips").copied().unwrap_or(0);
             assert_eq!(counted, flips, "{context}: the counter was not part of its batch");
         }
@@ -43,31 +43,31 @@ fn require_survived(site: &Site, acknowledged: u64, context: &str) -> u64 {
     flips
 }
 
-/// The last flip that a dead writer acknowledged.
+/// Returns the last flip that a dead writer acknowledged.
 fn last_flip(writer: &Helper, before: u64) -> u64 {
     writer.remaining_lines().last().map_or(before, |flip| flip.parse().expect("a number"))
 }
 
-fn i6_a_writer_killed_at_any_moment_leaves_whole_batches_and_what_it_acknowledged(subject: &Subject) {
+fn i6_writer_killed_at_any_time_keeps_acknowledged_batches(subject: &Subject) {
     const ROUNDS: u32 = 40;
-    let site = Site::with(subject, worker::pair());
+    let test_env = TestEnv::with(subject, worker::pair());
     let mut flips = 0;
     for round in 0..ROUNDS {
         let durability = if round % 2 == 0 { Durability::Process } else { Durability::Power };
-        let mut writer = site.helper(worker::FLIP, durability, &[&u64::MAX.to_string()]);
+        let mut writer = test_env.helper(worker::FLIP, durability, &[&u64::MAX.to_string()]);
         flips = writer.line().parse().expect("a number");
         thread::sleep(Duration::from_micros(u64::from(round * 7919 % 29_989)));
         writer.kill();
         flips = last_flip(&writer, flips);
-        flips = require_survived(&site, flips, &format!("round {round}"));
+        flips = require_survived(&test_env, flips, &format!("round {round}"));
     }
     assert!(flips > u64::from(ROUNDS), "every round makes progress");
 }
 
-/// Runs a writer of `flips` flips into `fault`, in the words of strace: the last flip that it acknowledged,
-/// and whether it came to its end.
-fn flip_with(site: &Site, fault: &str, flips: &str, before: u64) -> (u64, bool) {
-    let plain = site.helper_command(worker::FLIP, Durability::Power, &[flips]);
+/// Runs a writer of `flips` flips with `fault` in strace's syntax. Returns the last acknowledged flip, and whether the
+/// writer finished.
+fn flip_with(test_env: &TestEnv, fault: &str, flips: &str, before: u64) -> (u64, bool) {
+    let plain = test_env.helper_command(worker::FLIP, Durability::Power, &[flips]);
     let call = fault.split(':').next().unwrap_or_default();
     let (only, inject) = (format!("trace={call}"), format!("inject={fault}"));
     let writer = Helper::spawn(traced(&plain, "/dev/null", &[&only, &inject]).stderr(Stdio::null()));
@@ -75,20 +75,20 @@ fn flip_with(site: &Site, fault: &str, flips: &str, before: u64) -> (u64, bool) 
     (acknowledged, writer.finish().0.success())
 }
 
-fn i6_a_writer_killed_at_any_system_call_leaves_whole_batches_and_what_it_acknowledged(subject: &Subject) {
+fn i6_writer_killed_at_any_system_call_keeps_acknowledged_batches(subject: &Subject) {
     const CALLS: [&str; 8] =
         ["write", "pwrite64", "writev", "fdatasync", "fsync", "rename", "ftruncate", "openat"];
     const TIMES: [usize; 6] = [1, 2, 3, 5, 8, 13];
     const FLIPS: &str = "4";
-    let site = Site::with(subject, worker::pair());
+    let test_env = TestEnv::with(subject, worker::pair());
     let (mut flips, mut killed) = (0, 0);
     for call in CALLS {
         for when in TIMES {
             let fault = format!("{call}:signal=SIGKILL:when={when}");
-            // strace ends as what it traced ended: by the signal.
-            let (acknowledged, success) = flip_with(&site, &fault, FLIPS, flips);
+            // strace ends by the same signal as its child.
+            let (acknowledged, success) = flip_with(&test_env, &fault, FLIPS, flips);
             killed += usize::from(!success);
-            flips = require_survived(&site, acknowledged, &fault);
+            flips = require_survived(&test_env, acknowledged, &fault);
             if success {
                 break;
             }
@@ -97,63 +97,64 @@ fn i6_a_writer_killed_at_any_system_call_leaves_whole_batches_and_what_it_acknow
     assert!(killed > 10, "only {killed} writers were killed: the case proves too little");
 }
 
-fn i6_a_disk_that_cannot_sync_acknowledges_nothing(subject: &Subject) {
-    let site = Site::with(subject, worker::pair());
+fn i6_commit_is_not_acknowledged_if_sync_fails(subject: &Subject) {
+    let test_env = TestEnv::with(subject, worker::pair());
     let mut flips = 0;
-    // From its beginning on, and after one sync, or a few, that went well.
+    // From the first sync on, and after some successful syncs.
     for when in ["1+", "2+", "3+", "5+"] {
         let fault = format!("fsync,fdatasync:error=EIO:when={when}");
-        let (acknowledged, success) = flip_with(&site, &fault, "12", flips);
+        let (acknowledged, success) = flip_with(&test_env, &fault, "12", flips);
         assert!(!success, "{fault}: twelve commits were acknowledged on a disk that cannot sync");
-        flips = require_survived(&site, acknowledged, &fault);
-        // What could not be synced is unknown, never a reason to refuse what comes after it.
-        let next = site.helper(worker::FLIP, Durability::Power, &["1"]);
-        assert_eq!(last_flip(&next, flips), flips + 1, "{fault}: the store does not go on");
+        flips = require_survived(&test_env, acknowledged, &fault);
+        // A failed sync must not prevent later commits.
+        let next = test_env.helper(worker::FLIP, Durability::Power, &["1"]);
+        assert_eq!(last_flip(&next, flips), flips + 1, "{fault}: the next commit fails");
         flips += 1;
     }
 }
 
-fn i6_a_full_disk_is_an_error_and_loses_nothing(subject: &Subject) {
-    let site = Site::with(subject, worker::pair());
+fn i6_full_disk_is_an_error_and_loses_nothing(subject: &Subject) {
+    let test_env = TestEnv::with(subject, worker::pair());
     let (mut flips, mut refused) = (0, 0);
     for call in ["write", "pwrite64", "ftruncate", "openat"] {
         for when in 1..=6 {
             let fault = format!("{call}:error=ENOSPC:when={when}+");
-            let (acknowledged, success) = flip_with(&site, &fault, "3", flips);
+            let (acknowledged, success) = flip_with(&test_env, &fault, "3", flips);
             refused += usize::from(!success);
-            flips = require_survived(&site, acknowledged, &fault);
+            flips = require_survived(&test_env, acknowledged, &fault);
         }
     }
-    assert!(refused > 6, "only {refused} writers met the full disk: the case proves too little");
+    assert!(refused > 6, "only {refused} writers failed: the case proves too little");
 }
 
-fn i6_many_writers_killed_at_once_leave_a_store_that_goes_on(subject: &Subject) {
+fn i6_store_is_usable_after_many_writers_are_killed(subject: &Subject) {
     const WRITERS: usize = 6;
-    let site = Site::with(subject, [completed("shared")]);
+    let test_env = TestEnv::with(subject, [completed("shared")]);
     let mut acknowledged = 0_u64;
     for round in 0..4_u32 {
         let start = |n: usize| {
             let name = format!("{round}x{n}");
             let (endless, never) = (u64::MAX.to_string(), worker::NEVER.to_string());
-            let mut writer = site.helper(worker::CONTEND, Durability::Process, &[&name, &endless, &never]);
+            let mut writer =
+                test_env.helper(worker::CONTEND, Durability::Process, &[&name, &endless, &never]);
             assert_eq!(writer.line(), "ready");
-            writer.tell("go");
+            writer.send_line("go");
             writer
         };
         let mut writers: Vec<Helper> = (0..WRITERS).map(start).collect();
         thread::sleep(Duration::from_millis(u64::from(30 + round * 17)));
         writers.iter_mut().for_each(Helper::kill);
-        let store = site.writer();
+        let store = test_env.writer();
         store.commit(Batch::new().insert(completed(&format!("after-{round}"))).count("after", 1));
         let counters = store.counters();
         let all = store.listing(&Query::all());
         assert!(all.damage.iter().all(|damage| damage.harmless), "{:?}", all.damage);
         let found = u64::try_from(all.sessions.len()).expect("a small number");
-        if site.counts() {
+        if test_env.counts() {
             let counted = counters.get("commits").copied().unwrap_or(0);
             assert_eq!(found, counted + u64::from(round) + 2);
         }
-        assert!(found > acknowledged, "nobody wrote anything");
+        assert!(found > acknowledged, "no writer committed anything");
         acknowledged = found;
     }
 }

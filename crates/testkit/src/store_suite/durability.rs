@@ -1,12 +1,12 @@
-//! When a commit may be acknowledged: under `Power` only after what it wrote was synced. Seen from
-//! outside, by tracing the system calls of a real writer.
+//! When a commit is acknowledged: with `Power`, only after its data was synced. Checked by tracing the system calls
+//! of a real writer.
 
 use std::path::Path;
 
 use sexton_core::store::Durability;
 
 use super::Subject;
-use super::site::Site;
+use super::test_env::TestEnv;
 use super::trace::{Call, TRACED, read_calls};
 use super::worker;
 use crate::role::Helper;
@@ -14,27 +14,27 @@ use crate::strace::traced;
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<Subject> = theme!("durability":
-    i6_a_commit_is_synced_before_it_is_acknowledged,
-    i6_a_new_store_is_synced_with_its_directory,
-    i6_a_file_that_takes_the_stores_place_is_synced_and_so_is_its_name,
-    with_process_durability_no_commit_waits_for_the_disk,
+    i6_commit_is_synced_before_it_is_acknowledged,
+    i6_new_store_is_synced_with_its_directory,
+    i6_replaced_file_is_synced_with_its_directory,
+    process_durability_does_not_sync_commits,
 );
 
-/// How many commits a traced writer makes.
+/// Number of commits of a traced writer.
 const COMMITS: usize = 8;
 
-/// Runs a worker to its end: what it called up to each line that it said, with that line.
-fn trace(site: &Site, role: &str, durability: Durability, count: usize) -> Vec<(String, Vec<Call>)> {
-    let output = site.elsewhere("trace");
-    let plain = site.helper_command(role, durability, &[&count.to_string()]);
+/// Runs a worker to its end. Returns each printed line with the calls before it.
+fn trace(test_env: &TestEnv, role: &str, durability: Durability, count: usize) -> Vec<(String, Vec<Call>)> {
+    let output = test_env.elsewhere("trace");
+    let plain = test_env.helper_command(role, durability, &[&count.to_string()]);
     let writer = Helper::spawn(&mut traced(&plain, &output, &[TRACED]));
-    let said = writer.remaining_lines();
+    let lines = writer.remaining_lines();
     assert!(writer.finish().0.success(), "strace could not run the writer: is it installed?");
-    assert_eq!(said.len(), count, "the writer acknowledges each commit");
+    assert_eq!(lines.len(), count, "the writer acknowledges each commit");
     let text = std::fs::read(&output).expect("the trace can be read");
     let mut calls = read_calls(&String::from_utf8_lossy(&text)).into_iter();
-    let mut up_to = |line: &String| calls.by_ref().take_while(|call| !call.says(line)).collect();
-    said.iter().map(|line| (line.clone(), up_to(line))).collect()
+    let mut up_to = |line: &String| calls.by_ref().take_while(|call| !call.prints(line)).collect();
+    lines.iter().map(|line| (line.clone(), up_to(line))).collect()
 }
 
 /// Checks that each file that `id` was written to was synced afterwards.
@@ -52,24 +52,24 @@ fn require_synced(id: &str, calls: &[Call]) {
     }
 }
 
-fn i6_a_commit_is_synced_before_it_is_acknowledged(subject: &Subject) {
-    let site = Site::new(subject);
-    for (id, calls) in trace(&site, worker::APPEND, Durability::Power, COMMITS) {
+fn i6_commit_is_synced_before_it_is_acknowledged(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    for (id, calls) in trace(&test_env, worker::APPEND, Durability::Power, COMMITS) {
         require_synced(&id, &calls);
     }
 }
 
-fn i6_a_new_store_is_synced_with_its_directory(subject: &Subject) {
-    let site = Site::new(subject);
-    let commits = trace(&site, worker::APPEND, Durability::Power, COMMITS);
+fn i6_new_store_is_synced_with_its_directory(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let commits = trace(&test_env, worker::APPEND, Durability::Power, COMMITS);
     let (id, first) = commits.first().expect("there was a first commit");
-    // A file whose name is not durable is lost in a power cut, however well its content was synced.
-    let directory = site.directory().canonicalize().expect("the directory is there");
+    // Without a synced directory entry, a power failure loses the file even if its content was synced.
+    let directory = test_env.directory().canonicalize().expect("the directory is there");
     let synced = first.iter().any(|call| call.syncs(&directory));
     assert!(synced, "the store's directory was not synced before the first acknowledgement");
     for path in first.iter().filter_map(|call| call.find_written(id)) {
         let Some(made) = first.iter().position(|call| call.makes(path)) else { continue };
-        // The name that counts is the last one it got.
+        // The last name is relevant.
         let renamed = first.iter().enumerate().rev().find_map(|(at, call)| match call {
             Call::Rename { from, to } if from == path => Some((at, to.as_path())),
             _ => None,
@@ -81,12 +81,12 @@ fn i6_a_new_store_is_synced_with_its_directory(subject: &Subject) {
     }
 }
 
-fn i6_a_file_that_takes_the_stores_place_is_synced_and_so_is_its_name(subject: &Subject) {
-    /// Enough that a store which rewrites its file to keep it short does so.
+fn i6_replaced_file_is_synced_with_its_directory(subject: &Subject) {
+    /// Enough that a store that compacts its file does so.
     const FLIPS: usize = 200;
-    let site = Site::with(subject, worker::pair());
-    let directory = site.directory().canonicalize().expect("the directory is there");
-    for (flip, calls) in trace(&site, worker::FLIP, Durability::Power, FLIPS) {
+    let test_env = TestEnv::with(subject, worker::pair());
+    let directory = test_env.directory().canonicalize().expect("the directory is there");
+    for (flip, calls) in trace(&test_env, worker::FLIP, Durability::Power, FLIPS) {
         for (at, call) in calls.iter().enumerate() {
             let Call::Rename { from, to } = call else { continue };
             if to.parent() != Some(&*directory) {
@@ -96,7 +96,7 @@ fn i6_a_file_that_takes_the_stores_place_is_synced_and_so_is_its_name(subject: &
             let to = to.display();
             assert!(
                 before.iter().any(|call| call.syncs(from)),
-                "flip {flip}: {to} was replaced by a file not synced"
+                "flip {flip}: {to} was replaced by a file that was not synced"
             );
             assert!(
                 after.iter().any(|call| call.syncs(&directory)),
@@ -106,10 +106,10 @@ fn i6_a_file_that_takes_the_stores_place_is_synced_and_so_is_its_name(subject: &
     }
 }
 
-fn with_process_durability_no_commit_waits_for_the_disk(subject: &Subject) {
-    let site = Site::new(subject);
-    // The first commit may sync what it makes; the others only add to it.
-    for (id, calls) in trace(&site, worker::APPEND, Durability::Process, COMMITS).into_iter().skip(1) {
+fn process_durability_does_not_sync_commits(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    // The first commit may sync what it creates.
+    for (id, calls) in trace(&test_env, worker::APPEND, Durability::Process, COMMITS).into_iter().skip(1) {
         let syncs: Vec<&Call> = calls.iter().filter(|call| matches!(call, Call::Sync(_))).collect();
         assert!(syncs.is_empty(), "{id} waited for the disk: {syncs:?}");
         let written = calls.iter().any(|call| call.find_written(&id).is_some());

@@ -1,4 +1,4 @@
-//! Listings: their order, and each filter alone and with the others. [`Query::select`] is the model.
+//! Listings: their order, and each filter alone and combined. [`Query::select`] is the model.
 
 use sexton_core::session::LoopState;
 use sexton_core::store::Fields;
@@ -7,33 +7,33 @@ use sexton_core::{Query, Session, Status};
 use super::Subject;
 use super::needs::{LOOPS, NAMES, PENDING_WORKTREES, REPOSITORIES, TICKETS};
 use super::samples::{completed, id, moment, running, varied};
-use super::site::Site;
+use super::test_env::TestEnv;
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<Subject> = theme!("listing":
-    the_newest_come_first_and_ties_by_id_descending,
-    the_order_is_that_of_the_times_not_of_their_spelling,
-    each_filter_finds_what_it_is_about,
-    a_filter_by_ticket_finds_what_it_is_about: [TICKETS],
-    a_filter_by_name_finds_what_it_is_about: [NAMES],
-    a_filter_by_repository_finds_what_it_is_about: [REPOSITORIES],
-    a_filter_finds_what_recovery_still_owes: [PENDING_WORKTREES],
-    filters_combine_and_the_limit_comes_last: [NAMES, TICKETS, REPOSITORIES],
-    a_prefix_is_no_pattern,
-    a_listing_follows_what_a_record_became: [TICKETS, NAMES],
-    an_active_loop_is_found_by_its_loop_alone: [LOOPS],
+    newest_first_and_equal_times_by_descending_id,
+    order_is_by_time_not_by_text,
+    each_filter_matches_the_model,
+    ticket_filter_matches_exactly: [TICKETS],
+    name_filter_matches_exactly: [NAMES],
+    repository_filter_matches_exactly: [REPOSITORIES],
+    unsettled_filter_finds_pending_worktrees: [PENDING_WORKTREES],
+    filters_combine_and_limit_applies_last: [NAMES, TICKETS, REPOSITORIES],
+    prefix_is_not_a_pattern,
+    listing_reflects_changed_records: [TICKETS, NAMES],
+    active_loop_filter_reads_only_the_loop: [LOOPS],
 );
 
 const RECORDS: usize = 60;
 
-fn the_newest_come_first_and_ties_by_id_descending(subject: &Subject) {
+fn newest_first_and_equal_times_by_descending_id(subject: &Subject) {
     let at = |text: &str, seconds| Session { created_at: moment(seconds), ..running(text) };
-    let site = Site::with(subject, [at("b", 5), at("old", 1), at("a", 5), at("new", 9), at("B", 5)]);
-    let ids: Vec<_> = site.reader().all().into_iter().map(|session| session.id).collect();
+    let test_env = TestEnv::with(subject, [at("b", 5), at("old", 1), at("a", 5), at("new", 9), at("B", 5)]);
+    let ids: Vec<_> = test_env.reader().all().into_iter().map(|session| session.id).collect();
     assert_eq!(ids, ["new", "b", "a", "B", "old"].map(id));
 }
 
-fn the_order_is_that_of_the_times_not_of_their_spelling(subject: &Subject) {
+fn order_is_by_time_not_by_text(subject: &Subject) {
     let at = |text: &str, time: &str| Session { created_at: time.parse().expect("a time"), ..running(text) };
     let sessions = [
         at("whole", "2026-01-02T03:04:05Z"),
@@ -42,15 +42,15 @@ fn the_order_is_that_of_the_times_not_of_their_spelling(subject: &Subject) {
         at("ancient", "1969-12-31T23:59:59.5Z"),
         at("epoch", "1970-01-01T00:00:00Z"),
     ];
-    let site = Site::with(subject, sessions);
-    let ids: Vec<_> = site.reader().all().into_iter().map(|session| session.id).collect();
+    let test_env = TestEnv::with(subject, sessions);
+    let ids: Vec<_> = test_env.reader().all().into_iter().map(|session| session.id).collect();
     assert_eq!(ids, ["half", "micro", "whole", "epoch", "ancient"].map(id));
 }
 
-/// Lists with `query` through `site` and compares with the model; gives how many there were.
-fn compare(site: &Site, all: &[Session], query: &Query) -> usize {
+/// Lists with `query` and compares with the model. Returns the number of records.
+fn compare(test_env: &TestEnv, all: &[Session], query: &Query) -> usize {
     let expected = query.select(all.to_vec());
-    for store in [site.reader(), site.writer()] {
+    for store in [test_env.reader(), test_env.writer()] {
         let listed = store.listing(query);
         assert!(listed.damage.is_empty(), "{query:?}: {:?}", listed.damage);
         assert_eq!(listed.sessions, expected, "{query:?}");
@@ -58,46 +58,46 @@ fn compare(site: &Site, all: &[Session], query: &Query) -> usize {
     expected.len()
 }
 
-fn filled(subject: &Subject) -> (Site, Vec<Session>) {
-    let site = Site::with(subject, (0..RECORDS).map(varied));
-    let all = site.reader().all();
+fn filled(subject: &Subject) -> (TestEnv, Vec<Session>) {
+    let test_env = TestEnv::with(subject, (0..RECORDS).map(varied));
+    let all = test_env.reader().all();
     assert_eq!(all.len(), RECORDS);
-    (site, all)
+    (test_env, all)
 }
 
-/// Checks queries that find some of a varied set, and queries that find nothing in it.
+/// Checks queries that match some of a varied set, and queries that match nothing.
 fn require_found(subject: &Subject, some: &[Query], none: &[Query]) {
-    let (site, all) = filled(subject);
+    let (test_env, all) = filled(subject);
     for query in some {
-        let found = compare(&site, &all, query);
+        let found = compare(&test_env, &all, query);
         assert!(found > 0 && found < RECORDS, "{query:?} found {found}: it proves nothing");
     }
     for query in none {
-        assert_eq!(compare(&site, &all, query), 0, "{query:?}");
+        assert_eq!(compare(&test_env, &all, query), 0, "{query:?}");
     }
 }
 
-fn a_filter_by_ticket_finds_what_it_is_about(subject: &Subject) {
+fn ticket_filter_matches_exactly(subject: &Subject) {
     let tickets = |ticket| Query::all().ticket(ticket);
     require_found(subject, &[tickets("T-1")], &[tickets("t-1"), tickets("")]);
 }
 
-fn a_filter_by_name_finds_what_it_is_about(subject: &Subject) {
+fn name_filter_matches_exactly(subject: &Subject) {
     let named = |name| Query::all().named(name);
     require_found(subject, &[named("name 2"), named("active-1")], &[named("name")]);
 }
 
-fn a_filter_by_repository_finds_what_it_is_about(subject: &Subject) {
+fn repository_filter_matches_exactly(subject: &Subject) {
     let odd = Query::all().repo(super::samples::raw(b"/src/\xff\xfe").as_path());
     require_found(subject, &[Query::all().repo("/src/one"), odd], &[Query::all().repo("/src")]);
 }
 
-fn a_filter_finds_what_recovery_still_owes(subject: &Subject) {
+fn unsettled_filter_finds_pending_worktrees(subject: &Subject) {
     require_found(subject, &[Query::unsettled().finished_before(moment(900))], &[]);
 }
 
-fn each_filter_finds_what_it_is_about(subject: &Subject) {
-    let (site, all) = filled(subject);
+fn each_filter_matches_the_model(subject: &Subject) {
+    let (test_env, all) = filled(subject);
     let some = [
         Query::active(),
         Query::all().id_prefix("abc"),
@@ -116,15 +116,15 @@ fn each_filter_finds_what_it_is_about(subject: &Subject) {
     ];
     require_found(subject, &some, &none);
     for query in [Query::all(), Query::all().id_prefix(""), Query::all().limit(RECORDS * 2)] {
-        assert_eq!(compare(&site, &all, &query), RECORDS, "{query:?}");
+        assert_eq!(compare(&test_env, &all, &query), RECORDS, "{query:?}");
     }
     for status in Status::ALL.into_iter().filter(|status| subject.capabilities.statuses.contains(status)) {
-        assert!(compare(&site, &all, &Query::all().with_statuses([status])) > 0);
+        assert!(compare(&test_env, &all, &Query::all().with_statuses([status])) > 0);
     }
 }
 
-fn filters_combine_and_the_limit_comes_last(subject: &Subject) {
-    let (site, all) = filled(subject);
+fn filters_combine_and_limit_applies_last(subject: &Subject) {
+    let (test_env, all) = filled(subject);
     let mut found = 0;
     for bits in 0_u32..64 {
         let mut query = Query::all();
@@ -147,15 +147,15 @@ fn filters_combine_and_the_limit_comes_last(subject: &Subject) {
         if wants(5) {
             query = query.limit(2);
         }
-        found += usize::from(compare(&site, &all, &query) > 0);
+        found += usize::from(compare(&test_env, &all, &query) > 0);
     }
     assert!(found > 16, "only {found} of 64 combinations found anything: they prove too little");
 }
 
-fn a_prefix_is_no_pattern(subject: &Subject) {
-    let site = Site::with(subject, [running("a_b"), running("axb"), running("A_b"), running("a-b")]);
+fn prefix_is_not_a_pattern(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [running("a_b"), running("axb"), running("A_b"), running("a-b")]);
     let found = |prefix| {
-        let listed = site.reader().listing(&Query::all().id_prefix(prefix)).sessions;
+        let listed = test_env.reader().listing(&Query::all().id_prefix(prefix)).sessions;
         listed.into_iter().map(|session| session.id.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(found("a_"), ["a_b"]);
@@ -165,27 +165,27 @@ fn a_prefix_is_no_pattern(subject: &Subject) {
     assert_eq!(found("a' OR ''='"), [""; 0]);
 }
 
-fn a_listing_follows_what_a_record_became(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn listing_reflects_changed_records(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let mut session = running("a");
     (session.ticket, session.name) = (Some("old".to_owned()), Some("old".to_owned()));
     let mut session = store.insert(session);
     (session.ticket, session.name) = (Some("new".to_owned()), Some("new".to_owned()));
     let changed = store.replace(super::samples::with_status(&session, Status::Failed));
     for gone in [Query::active(), Query::all().ticket("old"), Query::all().named("old")] {
-        assert_eq!(site.reader().listing(&gone).sessions, [], "{gone:?}");
+        assert_eq!(test_env.reader().listing(&gone).sessions, [], "{gone:?}");
     }
     let failed = Query::all().with_statuses([Status::Failed]);
     for found in [failed, Query::all().ticket("new"), Query::all().named("new")] {
-        assert_eq!(site.reader().listing(&found).sessions, std::slice::from_ref(&changed), "{found:?}");
+        assert_eq!(test_env.reader().listing(&found).sessions, std::slice::from_ref(&changed), "{found:?}");
     }
 }
 
-fn an_active_loop_is_found_by_its_loop_alone(subject: &Subject) {
+fn active_loop_filter_reads_only_the_loop(subject: &Subject) {
     let with = |text: &str, state: Option<LoopState>| Session { loop_state: state, ..running(text) };
     let state = |active| Some(LoopState { active, ..LoopState::default() });
-    // The very words of an active loop, everywhere but in the loop.
+    // The text of an active loop, in all fields except the loop.
     let mut decoy = with("decoy", state(false));
     decoy.tags.insert("active".to_owned(), "\"active\":true".to_owned());
     decoy.extra.insert("active".to_owned(), serde_json::json!(true));
@@ -193,13 +193,13 @@ fn an_active_loop_is_found_by_its_loop_alone(subject: &Subject) {
     let finished = Session { loop_state: state(true), ..completed("ended") };
     let sessions =
         [with("drives", state(true)), with("idle", state(false)), with("none", None), decoy, finished];
-    let site = Site::with(subject, sessions);
-    let all = site.reader().all();
-    let found = compare(&site, &all, &Query::active_loops());
+    let test_env = TestEnv::with(subject, sessions);
+    let all = test_env.reader().all();
+    let found = compare(&test_env, &all, &Query::active_loops());
     assert!(found > 0 && found < all.len(), "it found {found}: it proves nothing");
-    assert_eq!(compare(&site, &all, &Query::active_loops().limit(1)), 1);
-    let running = compare(&site, &all, &Query::active_loops().with_statuses([Status::Running]));
+    assert_eq!(compare(&test_env, &all, &Query::active_loops().limit(1)), 1);
+    let running = compare(&test_env, &all, &Query::active_loops().with_statuses([Status::Running]));
     if subject.capabilities.fields == Fields::All {
-        assert_eq!((found, running), (2, 1), "a status says nothing about a loop");
+        assert_eq!((found, running), (2, 1), "the filter does not depend on the status");
     }
 }

@@ -1,8 +1,8 @@
-//! The conformance suite of [`Store`]: one small file per theme, each case a test of its own.
+//! The conformance suite of [`Store`]: one file per theme, each case a separate test.
 //!
-//! Cases that need other processes start the test binary again as a worker ([`run`] notices); what must
-//! survive a kill is killed with SIGKILL. The suite looks at a store only through the trait, except where
-//! a promise is about its files: that not one byte of them changes, or that they are synced.
+//! Cases that need other processes start the test binary again as a worker (see [`run`]); crash cases use SIGKILL. The
+//! suite accesses a store only through the trait, except where the contract is about files: that no byte of them
+//! changes, or that they are synced.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,36 +33,34 @@ mod newer;
 mod roundtrip;
 mod rules;
 mod samples;
-mod site;
+mod test_env;
 mod trace;
 mod worker;
 
-/// A store to be measured.
+/// A store under test.
 #[derive(Clone, Copy)]
 pub struct Subject {
-    /// Its name, which begins the names of its tests.
+    /// Its name, the prefix of its test names.
     pub name: &'static str,
     /// Opens it.
     pub open: fn(&StoreOptions) -> Result<Box<dyn Store>, StoreError>,
-    /// What its file is called.
+    /// Name of its file.
     pub file_name: &'static str,
-    /// Rewrites a healthy store, which nobody has open, as if a newer version had written it.
+    /// Rewrites a healthy store without open handles as if a newer version had written it.
     pub make_newer: fn(&Path),
-    /// Flips bytes of a store that nobody has open, so that this one record cannot be read and every
-    /// other can.
+    /// Changes bytes of a store without open handles so that only this record cannot be read.
     pub damage_one_record: fn(&Path, &SessionId),
-    /// What it can represent. A case that needs more is replaced by one that asserts the refusal.
+    /// What it can represent. A case that needs more is replaced by one that asserts a refusal.
     pub capabilities: Capabilities,
-    /// Gives a sample what every record of this store must have, and another status where its own cannot
-    /// be written at all.
+    /// Adds what every record of this store must have, and replaces a status that it cannot write.
     pub dress: fn(Session) -> Session,
-    /// The content of a file of another kind that looks most like this one's, and is not.
+    /// Contents of a file of another kind that is most similar to this store's.
     pub stranger: &'static [u8],
-    /// How many commits each of sixteen processes makes: fewer where each rewrites everything.
+    /// Number of commits by each of 16 processes; fewer for a store that rewrites everything.
     pub contended_commits: usize,
 }
 
-/// What every store is asked, also one that lives in this process alone.
+/// Themes for every store, including one in memory.
 const WITHIN_ONE_PROCESS: [Theme<Subject>; 12] = [
     capabilities::THEME,
     roundtrip::THEME,
@@ -78,7 +76,7 @@ const WITHIN_ONE_PROCESS: [Theme<Subject>; 12] = [
     damage::THEME,
 ];
 
-/// What only a store with files can be asked.
+/// Themes for stores with files.
 const BETWEEN_PROCESSES: [Theme<Subject>; 6] = [
     files::THEME,
     locks::BETWEEN_PROCESSES,
@@ -88,10 +86,10 @@ const BETWEEN_PROCESSES: [Theme<Subject>; 6] = [
     model::THEME,
 ];
 
-/// Runs the suite on `subject`, or plays the part that a case started this process for.
+/// Runs the suite on `subject`, or the role for which a case started this process.
 pub fn run(subject: &Subject) -> ExitCode {
     if let Some((role, arguments)) = role::assigned() {
-        worker::play(subject, &role, &arguments);
+        worker::run_role(subject, &role, &arguments);
         return ExitCode::SUCCESS;
     }
     let themes: Vec<_> = WITHIN_ONE_PROCESS.into_iter().chain(BETWEEN_PROCESSES).collect();

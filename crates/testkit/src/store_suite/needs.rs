@@ -1,5 +1,5 @@
-//! What a case may need of a store, and what a store without it must do instead: refuse clearly, or, for
-//! what it declares that it forgets, leave that out and nothing else.
+//! What a case may need from a store. A store without it must refuse clearly or, for fields that it declares as
+//! forgotten, omit exactly those.
 
 use pollster::block_on;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use sexton_core::{Batch, Query, Session, StoreError};
 
 use super::Subject;
 use super::samples::{completed, everything, id, running};
-use super::site::{Handle, Site};
+use super::test_env::{Handle, TestEnv};
 use crate::trials::Need;
 
 /// Sessions have names.
@@ -23,10 +23,10 @@ pub(super) const PENDING_WORKTREES: Need<Subject> = field("recovery.worktree");
 pub(super) const COMMANDS: Need<Subject> = field("command");
 /// Sessions carry loops.
 pub(super) const LOOPS: Need<Subject> = field("loop");
-/// Fields that nobody knows are kept.
+/// Unknown fields are kept.
 pub(super) const UNKNOWN_FIELDS: Need<Subject> = field(UNKNOWN);
 
-/// Every field that there is.
+/// Every known field is kept.
 pub(super) const EVERY_FIELD: Need<Subject> = Need {
     what: "every_field",
     is_met: |subject, _| {
@@ -35,7 +35,7 @@ pub(super) const EVERY_FIELD: Need<Subject> = Need {
     require_refusal: |subject, _| {
         let absent = KNOWN.into_iter().filter(|field| !subject.capabilities.keeps(field));
         let absent: Vec<_> = absent.filter(|field| !matches!(*field, "schema" | "revision")).collect();
-        assert!(!absent.is_empty(), "the store keeps every field, and should say so");
+        assert!(!absent.is_empty(), "the store keeps every field, and must declare that");
         absent.into_iter().for_each(|field| require_refusal(subject, field));
     },
 };
@@ -45,15 +45,15 @@ pub(super) const COUNTERS: Need<Subject> = Need {
     what: "counters",
     is_met: |subject, _| subject.capabilities.counters,
     require_refusal: |subject, _| {
-        let site = Site::with(subject, [completed("there")]);
-        let store = site.writer();
-        let before = site.bytes();
+        let test_env = TestEnv::with(subject, [completed("there")]);
+        let store = test_env.writer();
+        let before = test_env.bytes();
         for batch in [Batch::new(), Batch::new().insert(store.fit(completed("new")))] {
             let outcome = block_on(store.0.commit(batch.count("seen", 1)));
             require_unsupported(outcome, subject, "counters");
         }
-        assert_eq!(site.bytes(), before, "a refused batch left something behind");
-        assert_eq!(store.counters().len(), 0, "it has none to show");
+        assert_eq!(test_env.bytes(), before, "a refused batch changed something");
+        assert_eq!(store.counters().len(), 0, "there are no counters");
     },
 };
 
@@ -61,10 +61,10 @@ pub(super) const COUNTERS: Need<Subject> = Need {
 pub(super) const COMMIT_REVISIONS: Need<Subject> = Need {
     what: "commit_revisions",
     is_met: |subject, _| subject.capabilities.revisions == Revisions::Commits,
-    // There is nothing to refuse: what such a revision must do all the same is to tell contents apart.
+    // There is nothing to refuse, but different contents must still have different revisions.
     require_refusal: |subject, _| {
-        let site = Site::new(subject);
-        let store = site.writer();
+        let test_env = TestEnv::new(subject);
+        let store = test_env.writer();
         let first = store.insert(completed("a"));
         let mut other = first.clone();
         store.mark(&mut other, "other");
@@ -81,21 +81,21 @@ pub(super) const SHARED_DAMAGE: Need<Subject> = Need {
     what: "shared_damage",
     is_met: |subject, _| subject.capabilities.damage == Reach::Store,
     require_refusal: |subject, _| {
-        let site = Site::with(subject, ["a", "b", "c"].map(completed));
-        let (there, gone) = (site.reader().require(&id("a")), site.reader().require(&id("b")));
-        site.damage(&gone.id);
-        let store = site.writer();
-        let before = site.bytes();
+        let test_env = TestEnv::with(subject, ["a", "b", "c"].map(completed));
+        let (there, gone) = (test_env.reader().require(&id("a")), test_env.reader().require(&id("b")));
+        test_env.damage(&gone.id);
+        let store = test_env.writer();
+        let before = test_env.bytes();
         assert!(store.0.damage().iter().all(|damage| damage.harmless), "{:?}", store.0.damage());
         let other = || Batch::new().insert(running("new"));
         for batch in [other().insert(completed("b")), other().replace(gone.clone()), other().remove(&gone)] {
             let error = store.try_commit(batch).expect_err("one of its records is damaged");
             assert!(matches!(&error, StoreError::DamagedRecord { id, .. } if *id == gone.id), "{error:?}");
-            assert_eq!(site.bytes(), before, "a refused batch left something behind");
+            assert_eq!(test_env.bytes(), before, "a refused batch changed something");
         }
-        // What it does not reach is written, and it is not touched by a byte.
+        // Other records can be written, and the damaged one is not changed.
         store.commit(other().remove(&there));
-        let after = site.bytes();
+        let after = test_env.bytes();
         let same = before.iter().filter(|(path, bytes)| after.get(*path) == Some(bytes)).count();
         assert_eq!(same, before.len() - 1, "only the record that was removed is gone");
         assert_ne!(store.listing(&Query::all()).damage, []);
@@ -112,31 +112,31 @@ const fn field(name: &'static str) -> Need<Subject> {
     }
 }
 
-/// Checks that `field` is refused by its name and that nothing is written; or, where it may be forgotten,
-/// that the record is written without it.
+/// Checks that the refusal names `field` and that nothing is written or, if the field may be forgotten, that the record
+/// is written without it.
 pub(super) fn require_refusal(subject: &Subject, field: &str) {
     let field = match field.split_once('.') {
-        // Without a place for anything inside, it is the whole that is refused.
+        // If the store keeps no field of the object, it refuses the whole object.
         Some((outer, _)) if needed(&subject.capabilities, outer, &everything_of(outer)).is_empty() => outer,
         _ => field,
     };
-    let site = Site::with(subject, [completed("there")]);
-    let store = site.writer();
+    let test_env = TestEnv::with(subject, [completed("there")]);
+    let store = test_env.writer();
     let there = store.require(&id("there"));
-    let with_field = |session: &Session| give(&subject.capabilities, session, field);
-    let inserted = with_field(&store.fit(completed("new")));
-    let before = site.bytes();
-    let fitted = store.0.fit(&inserted).expect("the rest of it can be kept");
+    let extend = |session: &Session| with_field(&subject.capabilities, session, field);
+    let inserted = extend(&store.fit(completed("new")));
+    let before = test_env.bytes();
+    let fitted = store.0.fit(&inserted).expect("the rest of the record can be kept");
     if fitted.lost.iter().all(|lost| subject.capabilities.forgets(lost)) {
         let _ = block_on(store.0.commit(Batch::new().insert(inserted))).expect("it may be forgotten");
         let kept = store.require(&id("new"));
         assert_eq!(kept, Session { revision: kept.revision, ..fitted.session });
         return;
     }
-    for batch in [Batch::new().insert(inserted), Batch::new().replace(with_field(&there))] {
+    for batch in [Batch::new().insert(inserted), Batch::new().replace(extend(&there))] {
         let name = if field == UNKNOWN { "from_tomorrow" } else { field };
         require_unsupported(block_on(store.0.commit(batch)), subject, name);
-        assert_eq!(site.bytes(), before, "a refused batch left something behind");
+        assert_eq!(test_env.bytes(), before, "a refused batch changed something");
     }
     assert_eq!(store.all(), [there]);
 }
@@ -147,13 +147,12 @@ fn require_unsupported(outcome: Result<impl std::fmt::Debug, StoreError>, subjec
             assert_eq!(backend, subject.name);
             assert!(what.contains(named), "the refusal does not name {named}: {what}");
         }
-        other => panic!("{named} cannot be kept, yet: {other:?}"),
+        other => panic!("{named} is not supported, but got: {other:?}"),
     }
 }
 
-/// `session` with `field` as the record that has every field has it, and nothing else that the store
-/// does not keep.
-fn give(capabilities: &Capabilities, session: &Session, field: &str) -> Session {
+/// Returns `session` with `field` from the record with every field, and no other field that the store does not keep.
+fn with_field(capabilities: &Capabilities, session: &Session, field: &str) -> Session {
     let document = |session: &Session| serde_json::to_value(session).expect("a record has a JSON form");
     let (mut to, from) = (document(session), document(&everything()));
     let field = if field == UNKNOWN { "from_tomorrow" } else { field };
@@ -169,12 +168,12 @@ fn give(capabilities: &Capabilities, session: &Session, field: &str) -> Session 
     serde_json::from_value(to).expect("the sample is a record")
 }
 
-/// The field `name` of the record that has every field.
+/// Returns the field `name` of the record with every field.
 fn everything_of(name: &str) -> Value {
     serde_json::to_value(everything()).expect("a record has a JSON form")[name].take()
 }
 
-/// What the store takes of the object `outer`, so that a field can be put into it.
+/// Returns the fields of the object `outer` that the store accepts, so that another field can be added.
 fn needed(capabilities: &Capabilities, outer: &str, from: &Value) -> Map<String, Value> {
     let fields = from.as_object().cloned().unwrap_or_default();
     let is_taken = |name: &String| {
@@ -184,7 +183,7 @@ fn needed(capabilities: &Capabilities, outer: &str, from: &Value) -> Map<String,
     fields.into_iter().filter(|(name, _)| is_taken(name)).collect()
 }
 
-/// The fields that a record of every field would lose here, as the store says.
+/// Returns the fields that the store reports as lost for the record with every field.
 pub(super) fn lost_of_everything(store: &Handle) -> Vec<String> {
     let dressed = (store.1.dress)(everything());
     store.0.fit(&dressed).expect("the sample can be kept in part").lost

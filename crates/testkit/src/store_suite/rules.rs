@@ -1,24 +1,24 @@
-//! What a batch may not do, and that each refusal says which rule it was.
+//! What a batch must not do. Each refusal names the violated rule.
 
 use sexton_core::{Batch, Session, Status, StoreError};
 
 use super::Subject;
 use super::needs::NAMES;
 use super::samples::{completed, id, mark_of, named, running, with_status};
-use super::site::Site;
+use super::test_env::TestEnv;
 use crate::trials::{Theme, theme};
 
 pub(super) const THEME: Theme<Subject> = theme!("rules":
-    i6_a_stale_revision_is_a_conflict,
-    i6_a_replacement_of_what_is_gone_is_a_conflict,
-    i6_of_two_that_read_the_same_revision_one_wins,
-    an_id_is_inserted_once,
-    one_batch_changes_a_record_once,
-    a_name_belongs_to_one_active_session: [NAMES],
-    a_name_is_free_once_its_session_ended: [NAMES],
-    a_name_can_change_hands_within_one_batch: [NAMES],
-    two_of_one_batch_cannot_share_a_name: [NAMES],
-    a_name_cannot_be_taken_by_renaming: [NAMES],
+    i6_stale_revision_is_a_conflict,
+    i6_replacing_a_removed_record_is_a_conflict,
+    i6_of_two_writers_with_the_same_revision_one_wins,
+    id_can_be_inserted_only_once,
+    batch_can_change_a_record_only_once,
+    name_is_unique_among_active_sessions: [NAMES],
+    name_is_free_after_its_session_ended: [NAMES],
+    name_can_be_transferred_within_one_batch: [NAMES],
+    records_of_one_batch_cannot_share_a_name: [NAMES],
+    session_cannot_be_renamed_to_a_taken_name: [NAMES],
     only_allowed_transitions_are_written,
 );
 
@@ -27,13 +27,13 @@ fn require_conflict(outcome: Result<impl std::fmt::Debug, StoreError>, session: 
         Err(StoreError::Conflict { id, expected }) => {
             assert_eq!((&id, expected), (&session.id, session.revision));
         }
-        other => panic!("a conflict was expected, not {other:?}"),
+        other => panic!("expected a conflict, got {other:?}"),
     }
 }
 
-fn i6_a_stale_revision_is_a_conflict(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn i6_stale_revision_is_a_conflict(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let stale = store.insert(running("a"));
     let mut newer = stale.clone();
     store.mark(&mut newer, "newer");
@@ -45,9 +45,9 @@ fn i6_a_stale_revision_is_a_conflict(subject: &Subject) {
     assert_eq!(store.require(&id("a")), current);
 }
 
-fn i6_a_replacement_of_what_is_gone_is_a_conflict(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn i6_replacing_a_removed_record_is_a_conflict(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let gone = store.insert(completed("gone"));
     store.commit(Batch::new().remove(&gone));
     require_conflict(store.try_commit(Batch::new().replace(gone.clone())), &gone);
@@ -57,9 +57,9 @@ fn i6_a_replacement_of_what_is_gone_is_a_conflict(subject: &Subject) {
     assert_eq!(store.all(), []);
 }
 
-fn i6_of_two_that_read_the_same_revision_one_wins(subject: &Subject) {
-    let site = Site::with(subject, [running("a")]);
-    let (one, two) = (site.writer(), site.writer());
+fn i6_of_two_writers_with_the_same_revision_one_wins(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [running("a")]);
+    let (one, two) = (test_env.writer(), test_env.writer());
     let (mut mine, mut theirs) = (one.require(&id("a")), two.require(&id("a")));
     one.mark(&mut mine, "mine");
     two.mark(&mut theirs, "theirs");
@@ -68,18 +68,18 @@ fn i6_of_two_that_read_the_same_revision_one_wins(subject: &Subject) {
     assert_eq!(mark_of(&two.require(&id("a"))), Some("mine"));
 }
 
-fn an_id_is_inserted_once(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn id_can_be_inserted_only_once(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let first = store.insert(completed("a"));
-    let error = site.writer().try_commit(Batch::new().insert(running("a"))).expect_err("the id is taken");
+    let error = test_env.writer().try_commit(Batch::new().insert(running("a"))).expect_err("the id is taken");
     assert!(matches!(&error, StoreError::Exists { id } if *id == first.id), "{error:?}");
     assert_eq!(store.all(), [first]);
 }
 
-fn one_batch_changes_a_record_once(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn batch_can_change_a_record_only_once(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let there = store.insert(running("a"));
     let batches = [
         Batch::new().insert(running("b")).insert(running("b")),
@@ -88,7 +88,7 @@ fn one_batch_changes_a_record_once(subject: &Subject) {
         Batch::new().remove(&there).insert(running("a")),
     ];
     for batch in batches {
-        let error = store.try_commit(batch.clone()).expect_err("its order would matter");
+        let error = store.try_commit(batch.clone()).expect_err("the order would matter");
         assert!(matches!(error, StoreError::ChangedTwice { .. }), "{batch:?}: {error:?}");
     }
     assert_eq!(store.all(), [there]);
@@ -97,13 +97,13 @@ fn one_batch_changes_a_record_once(subject: &Subject) {
 fn require_name_taken(outcome: Result<impl std::fmt::Debug, StoreError>, holder: &str) {
     match outcome {
         Err(StoreError::NameTaken { name, by }) => assert_eq!((name.as_str(), by.as_str()), ("red", holder)),
-        other => panic!("the name was taken, yet: {other:?}"),
+        other => panic!("the name is taken, but got: {other:?}"),
     }
 }
 
-fn a_name_belongs_to_one_active_session(subject: &Subject) {
-    let site = Site::with(subject, [named("holder", "red")]);
-    let store = site.writer();
+fn name_is_unique_among_active_sessions(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [named("holder", "red")]);
+    let store = test_env.writer();
     require_name_taken(store.try_commit(Batch::new().insert(named("late", "red"))), "holder");
     let starting = with_status(&named("late", "red"), Status::Starting);
     require_name_taken(store.try_commit(Batch::new().insert(starting)), "holder");
@@ -114,22 +114,22 @@ fn a_name_belongs_to_one_active_session(subject: &Subject) {
     assert_eq!(store.all().len(), 4);
 }
 
-fn a_name_is_free_once_its_session_ended(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn name_is_free_after_its_session_ended(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let holder = store.insert(named("first", "red"));
     store.replace(with_status(&holder, Status::Failed));
     let second = store.insert(named("second", "red"));
     store.commit(Batch::new().remove(&second));
     store.insert(named("third", "red"));
-    // The record that changes may of course keep the name it has.
+    // A changed record can keep its own name.
     let third = store.require(&id("third"));
     store.replace(third);
 }
 
-fn a_name_can_change_hands_within_one_batch(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn name_can_be_transferred_within_one_batch(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let first = store.insert(named("first", "red"));
     let ended = with_status(&first, Status::Stopped);
     store.commit(Batch::new().insert(named("second", "red")).replace(ended));
@@ -140,30 +140,30 @@ fn a_name_can_change_hands_within_one_batch(subject: &Subject) {
     require_name_taken(store.try_commit(Batch::new().insert(named("fifth", "red"))), "fourth");
 }
 
-fn two_of_one_batch_cannot_share_a_name(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+fn records_of_one_batch_cannot_share_a_name(subject: &Subject) {
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     let batch = Batch::new().insert(named("a", "red")).insert(named("b", "red"));
     require_name_taken(store.try_commit(batch), "a");
     assert_eq!(store.all(), []);
 }
 
-fn a_name_cannot_be_taken_by_renaming(subject: &Subject) {
-    let site = Site::with(subject, [named("holder", "red"), named("other", "blue")]);
-    let store = site.writer();
+fn session_cannot_be_renamed_to_a_taken_name(subject: &Subject) {
+    let test_env = TestEnv::with(subject, [named("holder", "red"), named("other", "blue")]);
+    let store = test_env.writer();
     let renamed = Session { name: Some("red".to_owned()), ..store.require(&id("other")) };
     require_name_taken(store.try_commit(Batch::new().replace(renamed)), "holder");
     assert_eq!(store.require(&id("other")).name.as_deref(), Some("blue"));
 }
 
 fn only_allowed_transitions_are_written(subject: &Subject) {
-    let site = Site::new(subject);
-    let store = site.writer();
+    let test_env = TestEnv::new(subject);
+    let store = test_env.writer();
     for (n, from) in Status::ALL.into_iter().enumerate() {
         for (m, next) in Status::ALL.into_iter().enumerate() {
             let before = store.insert(with_status(&running(&format!("s{n}-{m}")), from));
             let after = store.fit(with_status(&before, next));
-            // What is written is what counts, where a store writes one status as another.
+            // A store may write another status; compare the written ones.
             let (from, next) = (before.status, after.status);
             let outcome = store.try_commit(Batch::new().replace(after));
             if from.can_become(next) {

@@ -1,4 +1,4 @@
-//! Records to fill a store with: small ones by number, and one that uses every field there is.
+//! Sample records: small ones by number, and one with every field.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -9,44 +9,44 @@ use sexton_core::session::{Exit, Recovery, Worktree, WorktreeOutcome};
 use sexton_core::store::Capabilities;
 use sexton_core::{Host, OsText, Session, SessionId, Status, Time};
 
-/// A moment that does not move, `seconds` after the first one.
+/// Returns a fixed time, `seconds` after the first one.
 pub(super) fn moment(seconds: u64) -> Time {
     let first: Time = "2026-01-02T03:04:05.000000001Z".parse().expect("a time in RFC 3339");
     first.saturating_add(Duration::from_secs(seconds))
 }
 
-/// The id `text`.
+/// Returns the id `text`.
 pub(super) fn id(text: &str) -> SessionId {
     text.parse().expect("an id of plain characters")
 }
 
-/// A running session.
+/// Returns a running session.
 pub(super) fn running(text: &str) -> Session {
-    let host = Host::new("0123456789abcdef", "yard");
+    let host = Host::new("0123456789abcdef", "laptop");
     let mut session = Session::new(id(text), host, moment(0));
     session.status = Status::Running;
     session
 }
 
-/// A running session with a name.
+/// Returns a running session with a name.
 pub(super) fn named(text: &str, name: &str) -> Session {
     Session { name: Some(name.to_owned()), ..running(text) }
 }
 
-/// A session that ended well.
+/// Returns a completed session.
 pub(super) fn completed(text: &str) -> Session {
     let mut session = running(text);
     session.finish(Exit::exited(0), moment(60));
     session
 }
 
-/// `session` with another status and whatever that needs.
+/// Returns `session` with another status and the fields that the status needs.
 pub(super) fn with_status(session: &Session, status: Status) -> Session {
     let finished_at = status.is_finished().then(|| moment(60));
     Session { status, finished_at, ..session.clone() }
 }
 
-/// Writes `mark` into a place of `session` that a store of such capabilities keeps.
+/// Writes `mark` into a field of `session` that a store with `capabilities` keeps.
 pub(super) fn mark(capabilities: &Capabilities, session: &mut Session, mark: &str) {
     if capabilities.keeps("ticket") {
         session.ticket = Some(mark.to_owned());
@@ -57,13 +57,13 @@ pub(super) fn mark(capabilities: &Capabilities, session: &mut Session, mark: &st
     }
 }
 
-/// The mark that `session` has.
+/// Returns the mark of `session`.
 pub(super) fn mark_of(session: &Session) -> Option<&str> {
     let pane = session.loop_state.as_ref().and_then(|state| state.pane.as_deref());
     session.ticket.as_deref().or(pane).or_else(|| session.extra.get("mark")?.as_str())
 }
 
-/// Counts one up in a place of `session` that a store of such capabilities keeps.
+/// Writes `number` into a field of `session` that a store with `capabilities` keeps.
 pub(super) fn set_number(capabilities: &Capabilities, session: &mut Session, number: u64) {
     if capabilities.keeps("loop.iteration") {
         session.loop_state.get_or_insert_default().iteration = Some(number);
@@ -72,24 +72,24 @@ pub(super) fn set_number(capabilities: &Capabilities, session: &mut Session, num
     }
 }
 
-/// The number that `session` has; 0 where it has none yet.
+/// Returns the number of `session`, or 0 if it has none.
 pub(super) fn number_of(session: &Session) -> u64 {
     let iteration = session.loop_state.as_ref().and_then(|state| state.iteration);
     iteration.or_else(|| session.extra.get("number")?.as_u64()).unwrap_or(0)
 }
 
-/// Record number `n` of a varied set: statuses, tickets, names, repositories and ties in time, each with a
-/// period of its own, so that every filter has something to find and something to leave out.
+/// Returns record `n` of a varied set. Statuses, tickets, names, repositories and equal times have different periods,
+/// so that every filter matches some records and not others.
 pub(super) fn varied(n: usize) -> Session {
     let seconds = u64::try_from(n / 3).expect("a small number");
-    // A multiplier without a common factor scatters the ids: their order is not that of insertion.
+    // A coprime multiplier scatters the ids, so that their order is not the insertion order.
     let base = running(&format!("{}{:03}", ["ab", "abc", "b"][n % 3], (n * 37) % 997));
     let mut session = with_status(&base, Status::ALL[n % Status::ALL.len()]);
     session.created_at = moment(seconds * 60);
     session.finished_at = session.finished_at.map(|_| moment(seconds * 60 + 30));
     session.recovery = (n % 9 == 4).then(|| recovery(WorktreeOutcome::Pending));
     session.ticket = (!n.is_multiple_of(4)).then(|| format!("T-{}", n % 5));
-    // Active sessions may not share a name, so only finished ones have names that repeat.
+    // Active sessions must not share a name, so only names of finished ones repeat.
     session.name = match n % 7 {
         0 => None,
         _ if session.status.is_active() => Some(format!("active-{n}")),
@@ -118,8 +118,8 @@ fn worktree(n: usize) -> Worktree {
         _ => Some(raw(b"/src/\xff\xfe")),
     };
     Worktree {
-        path: OsText::from(format!("/yard/{n}")),
-        root: Some(OsText::from("/yard")),
+        path: OsText::from(format!("/worktrees/{n}")),
+        root: Some(OsText::from("/worktrees")),
         repo,
         branch: Some(format!("agent/{n}")),
         base: None,
@@ -127,12 +127,12 @@ fn worktree(n: usize) -> Worktree {
     }
 }
 
-/// Text that is not UTF-8.
+/// Returns text that is not UTF-8.
 pub(super) fn raw(bytes: &[u8]) -> OsText {
     OsString::from_vec(bytes.to_vec()).into()
 }
 
-/// A record that has every field, each with a field inside that no version knows, and text of every sort.
+/// Returns a record with every field, with an unknown field in each object, and with unusual text.
 pub(super) fn everything() -> Session {
     let process = json!({
         "pid": 4711, "boot_id": "b", "pidfd_inode": u64::MAX, "start_ticks": 1, "start_time_us": 2,
@@ -144,6 +144,7 @@ pub(super) fn everything() -> Session {
         "cwd": {"bytes": "L3RtcC//"}, "status": "completed", "host": {"machine_id": "m", "hostname": "h"},
         "process": process, "supervisor": process, "owner": process, "on_owner_death": "keep",
         "deadline_at": "2026-03-01T00:00:00Z", "cgroup": {"path": "/sys/fs/cgroup/x", "inode": 9, "from_tomorrow": 1},
+        "containment": "cgroup",
         "probe": "linux",
         "ending": {"reason": "stopped", "by": "stop", "at": "2026-02-01T00:00:00Z", "from_tomorrow": "x"},
         "agent": {"kind": "claude", "session_id": "s", "thread_id": "t", "from_tomorrow": [[]]},

@@ -1,45 +1,44 @@
-//! Reading what strace wrote: which call went to which file, with what, in the order they returned.
+//! Parses the output of strace: system calls with their files and data, in the order in which they returned.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The calls that [`read_calls`] understands: those that carry data into files, give files their names,
-/// and make both durable.
+/// The calls that [`read_calls`] parses: those that write files, name them, and sync both.
 pub(super) const TRACED: &str =
     "trace=openat,write,writev,pwrite64,pwritev,pwritev2,fsync,fdatasync,rename,renameat,renameat2";
 
-/// One call that succeeded.
+/// A successful call.
 #[derive(Debug)]
 pub(super) enum Call {
-    /// Data was written.
+    /// Wrote data.
     Write {
-        /// Through this descriptor.
+        /// The descriptor.
         descriptor: u32,
-        /// To the file behind it.
+        /// The file.
         path: PathBuf,
-        /// The call as strace shows it, with the data.
+        /// The call in strace's format, with the data.
         text: String,
     },
-    /// A file was opened, and made where there was none.
+    /// Opened a file with `O_CREAT`.
     Make(PathBuf),
-    /// A file or directory was made durable.
+    /// Synced a file or directory.
     Sync(PathBuf),
-    /// A file got another name.
+    /// Renamed a file.
     Rename {
-        /// Its old one.
+        /// Old path.
         from: PathBuf,
-        /// Its new one.
+        /// New path.
         to: PathBuf,
     },
 }
 
 impl Call {
-    /// Whether it wrote `text` to standard output.
-    pub(super) fn says(&self, said: &str) -> bool {
-        matches!(self, Call::Write { descriptor: 1, text, .. } if text.contains(said))
+    /// Returns whether it wrote `wanted` to standard output.
+    pub(super) fn prints(&self, wanted: &str) -> bool {
+        matches!(self, Call::Write { descriptor: 1, text, .. } if text.contains(wanted))
     }
 
-    /// The file that it wrote `text` to, if it did.
+    /// Returns the file to which it wrote `wanted`, if it did.
     pub(super) fn find_written(&self, wanted: &str) -> Option<&Path> {
         match self {
             Call::Write { path, text, .. } if text.contains(wanted) => Some(path),
@@ -47,18 +46,18 @@ impl Call {
         }
     }
 
-    /// Whether `path` was there after it, though it may not have been before.
+    /// Returns whether it may have created `wanted`.
     pub(super) fn makes(&self, wanted: &Path) -> bool {
         matches!(self, Call::Make(path) if path == wanted)
     }
 
-    /// Whether it made `path` durable.
+    /// Returns whether it synced `wanted`.
     pub(super) fn syncs(&self, wanted: &Path) -> bool {
         matches!(self, Call::Sync(path) if path == wanted)
     }
 }
 
-/// The calls of a trace made with `-f -y`.
+/// Parses a trace made with `-f -y`.
 pub(super) fn read_calls(trace: &str) -> Vec<Call> {
     let mut begun: BTreeMap<&str, &str> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -68,7 +67,7 @@ pub(super) fn read_calls(trace: &str) -> Vec<Call> {
         if let Some(start) = rest.strip_suffix(" <unfinished ...>") {
             begun.insert(thread, start);
         } else if let Some((_, end)) = rest.split_once(" resumed>") {
-            // It counts from when it returned: until then a sync has promised nothing.
+            // Ordered by return, because a sync is complete only then.
             let start = begun.remove(thread).unwrap_or_default();
             calls.extend(read_call(&format!("{start}{end}")));
         } else {
@@ -78,8 +77,8 @@ pub(super) fn read_calls(trace: &str) -> Vec<Call> {
     calls
 }
 
-/// Reads `name(FD<path>, …) = result` or `rename("from", "to") = 0`; `None` for a call that failed, and
-/// for anything else.
+/// Parses `name(FD<path>, …) = result` or `rename("from", "to") = 0`. Returns `None` for a failed call and for anything
+/// else.
 fn read_call(text: &str) -> Option<Call> {
     let (name, arguments) = text.split_once('(')?;
     let (_, result) = text.rsplit_once(" = ")?;
@@ -104,7 +103,7 @@ fn read_call(text: &str) -> Option<Call> {
     })
 }
 
-/// The directory of `FD<path>, `, in which a name that follows is looked up; an absolute one leaves it.
+/// Returns the directory of `FD<path>, `, to which the following path is relative unless it is absolute.
 fn folder(text: &str) -> PathBuf {
     text.rsplit_once('<')
         .and_then(|(_, rest)| rest.split_once('>'))
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_read_in_the_order_they_returned() {
+    fn calls_are_ordered_by_return() {
         let trace = "10 openat(AT_FDCWD</>, \"/s/j\", O_WRONLY|O_CREAT, 0600) = 4</s/j>\n\
                      10 openat(AT_FDCWD</>, \"/s/k\", O_RDONLY) = 5</s/k>\n\
                      10 write(4</s/j>, \"{\\\"id\\\":1}\\n\", 9) = 9\n\
@@ -129,10 +128,10 @@ mod tests {
                      10 renameat(5</s/t>, \"a\", 6</s>, \"b\") = 0\n\
                      10 +++ exited with 0 +++\n";
         let calls = read_calls(trace);
-        let [make, write, said, sync, rename, inside] = calls.as_slice() else { panic!("{calls:?}") };
+        let [make, write, print, sync, rename, inside] = calls.as_slice() else { panic!("{calls:?}") };
         assert!(make.makes(Path::new("/s/j")));
         assert_eq!(write.find_written("id"), Some(Path::new("/s/j")));
-        assert!(said.says("one") && !write.says("id"));
+        assert!(print.prints("one") && !write.prints("id"));
         assert!(sync.syncs(Path::new("/s/j")));
         let Call::Rename { from, to } = rename else { panic!("{rename:?}") };
         assert_eq!((from.as_path(), to.as_path()), (Path::new("/s/j.tmp"), Path::new("/s/j")));

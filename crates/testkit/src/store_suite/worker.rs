@@ -1,4 +1,4 @@
-//! What other processes do to a store while a case looks on: the roles of the re-executed test binary.
+//! The roles of the re-executed test binary: operations of other processes on a store.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,28 +12,28 @@ use sexton_core::{Batch, Query, Session};
 
 use super::Subject;
 use super::samples::{completed, id, number_of, running};
-use super::site::{Handle, open_at};
-use crate::role::{LIMIT, hear, say, wait_for_the_leash};
+use super::test_env::{Handle, open_at};
+use crate::role::{LIMIT, print_line, read_line, wait_for_stdin_close};
 
-/// Holds a lock: says `held`, and keeps it until the leash is let go.
+/// Takes a lock, prints `held`, and holds the lock until standard input closes.
 pub(super) const HOLD: &str = "store-hold";
-/// Commits records of its own and counts in a shared one: says `ready`, hears `go`, says `done`.
+/// Prints `ready`, reads `go`, commits its own records, increments a number in a shared one, and prints `done`.
 pub(super) const CONTEND: &str = "store-contend";
-/// Changes pairs of records, each time in one batch, and says the number of each acknowledged one.
+/// Changes pairs of records, each time in one batch, and prints the number of each acknowledged batch.
 pub(super) const FLIP: &str = "store-flip";
-/// Reads the pairs over and over until the leash is let go; says `half: …` or how often it read.
+/// Reads the pairs repeatedly until standard input closes; prints `half: …` or how often it read.
 pub(super) const WATCH: &str = "store-watch";
-/// Inserts records one by one and says the id of each acknowledged one.
+/// Inserts records one by one and prints the id of each acknowledged one.
 pub(super) const APPEND: &str = "store-append";
 
-/// Tells [`CONTEND`] to leave the shared record alone.
+/// Makes [`CONTEND`] never change the shared record.
 pub(super) const NEVER: usize = usize::MAX;
 
-/// How many of the pairs that [`FLIP`] inserts are left in the store.
+/// Number of inserted pairs that [`FLIP`] keeps in the store.
 const PAIRS: u64 = 12;
 
-/// Plays `role` in this process. Its arguments: the store's path, its durability, and the role's own.
-pub(super) fn play(subject: &Subject, role: &str, arguments: &[OsString]) {
+/// Runs `role` in this process. The arguments are the store's path, its durability, and those of the role.
+pub(super) fn run_role(subject: &Subject, role: &str, arguments: &[OsString]) {
     let [path, durability, rest @ ..] = arguments else { panic!("a role without a store") };
     let rest: Vec<&str> = rest.iter().map(|argument| argument.to_str().expect("a plain argument")).collect();
     let durability = if durability == "Power" { Durability::Power } else { Durability::Process };
@@ -46,7 +46,7 @@ pub(super) fn play(subject: &Subject, role: &str, arguments: &[OsString]) {
         (FLIP, [limit]) => flip(&open(Access::Write), number(limit)),
         (WATCH, []) => watch(&open(Access::Read)),
         (APPEND, [count]) => append(&open(Access::Write), number(count)),
-        (other, rest) => panic!("there is no role `{other}` with {rest:?}"),
+        (other, rest) => panic!("unknown role `{other}` with {rest:?}"),
     }
 }
 
@@ -56,13 +56,13 @@ fn number(text: &str) -> u64 {
 
 fn hold(store: &Handle, lock: &str) {
     let _guard = store.lock(lock, LIMIT).expect("the lock is free");
-    say("held");
-    wait_for_the_leash();
+    print_line("held");
+    wait_for_stdin_close();
 }
 
 fn contend(store: &Handle, worker: &str, commits: u64, shared_every: u64) {
-    say("ready");
-    assert_eq!(hear(), "go");
+    print_line("ready");
+    assert_eq!(read_line(), "go");
     for n in 0..commits {
         store.commit(Batch::new().insert(completed(&format!("w{worker}-{n}"))).count("commits", 1));
         if (n + 1) % shared_every == 0 {
@@ -72,18 +72,18 @@ fn contend(store: &Handle, worker: &str, commits: u64, shared_every: u64) {
             });
         }
     }
-    say("done");
+    print_line("done");
 }
 
 fn append(store: &Handle, count: u64) {
     for n in 0..count {
         let session = completed(&format!("appended-{n:06}"));
         store.insert(session.clone());
-        say(session.id);
+        print_line(session.id);
     }
 }
 
-/// The two records that [`FLIP`] always changes together.
+/// Returns the two records that [`FLIP`] always changes together.
 pub(super) fn pair() -> [Session; 2] {
     ["left", "right"].map(running)
 }
@@ -95,7 +95,7 @@ fn flip(store: &Handle, limit: u64) {
         let mut batch = Batch::new().count("flips", 1);
         for mut side in [left, right] {
             store.count_up(&mut side);
-            // Enough bytes that a journal has to be compacted while it is being killed.
+            // Enough bytes that a journal is compacted while the writer is killed.
             side.extra.insert("payload".to_owned(), json!(format!("{flip:08}").repeat(1000)));
             batch = batch.replace(side);
         }
@@ -106,11 +106,11 @@ fn flip(store: &Handle, limit: u64) {
             }
         }
         store.commit(batch);
-        say(flip);
+        print_line(flip);
     }
 }
 
-/// Checks that `sessions` is what some whole number of flips leaves; gives that number, or what is wrong.
+/// Checks that `sessions` is the result of a whole number of flips. Returns that number, or what is wrong.
 pub(super) fn require_whole(sessions: &[Session]) -> Result<u64, String> {
     let find = |name: &str| sessions.iter().find(|session| session.id.as_str() == name);
     let side = |name: &str| find(name).map(number_of).ok_or(format!("half: {name} is missing"));
@@ -129,21 +129,23 @@ pub(super) fn require_whole(sessions: &[Session]) -> Result<u64, String> {
 }
 
 fn watch(store: &Handle) {
-    let over = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&over);
+    let closed = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&closed);
     thread::spawn(move || {
-        wait_for_the_leash();
+        wait_for_stdin_close();
         seen.store(true, Ordering::Relaxed);
     });
     let (mut reads, mut last) = (0_u64, 0);
-    say("ready");
-    while !over.load(Ordering::Relaxed) {
+    print_line("ready");
+    while !closed.load(Ordering::Relaxed) {
         match require_whole(&store.listing(&Query::all()).sessions) {
-            Ok(flips) if flips < last => return say(format!("half: went back from flip {last} to {flips}")),
+            Ok(flips) if flips < last => {
+                return print_line(format!("half: went back from flip {last} to {flips}"));
+            }
             Ok(flips) => last = flips,
-            Err(half) => return say(half),
+            Err(half) => return print_line(half),
         }
         reads += 1;
     }
-    say(format!("read {reads} times"));
+    print_line(format!("read {reads} times"));
 }

@@ -1,5 +1,5 @@
-//! Any sequence of what can be done to a store, done to the store and to a model of it: both must answer alike,
-//! and show the same after every step. A failure is shrunk to the shortest sequence that shows it.
+//! Applies random sequences of operations to the store and to a model. Both must return the same results and have the
+//! same contents after every step. A failure is shrunk to a minimal sequence.
 
 mod reference;
 
@@ -15,12 +15,12 @@ use sexton_core::{Batch, Query, Session, StoreError};
 
 use super::Subject;
 use super::samples::{id, moment};
-use super::site::{Handle, Site};
+use super::test_env::{Handle, TestEnv};
 use crate::trials::{Theme, theme};
 use reference::{Kind, Model, Reference, Step, Transition, content};
 
 pub(super) const THEME: Theme<Subject> = theme!("model":
-    i6_any_sequence_of_changes_leaves_what_the_model_says,
+    i6_random_sequences_match_the_model,
 );
 
 const SEQUENCES: u32 = 32;
@@ -28,41 +28,40 @@ const LONGEST: usize = 24;
 const BACKUPS: &str = "backups";
 
 thread_local! {
-    /// The store under test. A state machine is given no argument, and a case is one thread.
+    /// The store under test. A state machine gets no arguments, and a case runs in one thread.
     static BENCH: RefCell<Option<Bench>> = const { RefCell::new(None) };
 }
 
-/// Where every sequence takes place, one after the other: what a store adds to a record by itself may depend on
-/// where it lies.
+/// The test environment of all sequences. They share it because what a store adds to a record may depend on its path.
 struct Bench {
-    site: Rc<Site>,
-    /// A handle of it that is asked what can be represented, and nothing else.
+    test_env: Rc<TestEnv>,
+    /// A handle that is used only to fit records.
     fitter: Handle,
 }
 
-fn with_bench<T>(ask: impl FnOnce(&Bench) -> T) -> T {
-    BENCH.with_borrow(|bench| ask(bench.as_ref().expect("a case is under way")))
+fn with_bench<T>(read: impl FnOnce(&Bench) -> T) -> T {
+    BENCH.with_borrow(|bench| read(bench.as_ref().expect("a case is running")))
 }
 
-/// `session` as the store under test represents it.
+/// Returns `session` as the store under test represents it.
 fn fit(session: Session) -> Session {
     with_bench(|bench| bench.fitter.fit(session))
 }
 
-/// Whether the store under test keeps counters.
+/// Returns whether the store under test keeps counters.
 fn keeps_counters() -> bool {
-    with_bench(|bench| bench.site.counts())
+    with_bench(|bench| bench.test_env.counts())
 }
 
-/// The store, and what was made of it.
-struct Yard {
-    site: Rc<Site>,
+/// The store and its backups.
+struct StoreUnderTest {
+    test_env: Rc<TestEnv>,
     store: Handle,
     backups: Vec<PathBuf>,
 }
 
-impl Yard {
-    /// The batch that `steps` mean: revisions are the store's own.
+impl StoreUnderTest {
+    /// Returns the batch for `steps`, with the store's revisions.
     fn batch(&self, steps: &[Step], count: Option<u64>) -> Batch {
         let present = self.store.all();
         let mut batch = Batch::new();
@@ -82,15 +81,15 @@ impl Yard {
         }
     }
 
-    /// Removes what finished before `seconds`, as retention does.
+    /// Removes records that finished before `seconds`, as retention does.
     fn prune(&self, seconds: u64) {
         let old = self.store.listing(&Query::all().finished_before(moment(seconds))).sessions;
         self.store.commit(old.iter().fold(Batch::new(), Batch::remove));
     }
 }
 
-/// An outcome in words that do not depend on a store's own revisions.
-fn words(outcome: &Result<Committed, StoreError>) -> String {
+/// Formats an outcome without revisions, which depend on the store.
+fn describe(outcome: &Result<Committed, StoreError>) -> String {
     match outcome {
         Ok(_) => "committed".to_owned(),
         Err(StoreError::Conflict { id, .. }) => format!("conflict on {id}"),
@@ -98,63 +97,66 @@ fn words(outcome: &Result<Committed, StoreError>) -> String {
         Err(StoreError::ChangedTwice { id }) => format!("{id} twice"),
         Err(StoreError::Transition { id, .. }) => format!("transition of {id}"),
         Err(StoreError::NameTaken { name, .. }) => format!("{name} is taken"),
-        Err(other) => panic!("no batch here can be refused so: {other}"),
+        Err(other) => panic!("unexpected refusal: {other}"),
     }
 }
 
 struct Machine;
 
 impl StateMachineTest for Machine {
-    type SystemUnderTest = Yard;
+    type SystemUnderTest = StoreUnderTest;
     type Reference = Reference;
 
-    fn init_test(_: &Model) -> Yard {
-        let site = with_bench(|bench| Rc::clone(&bench.site));
-        for left in [site.directory(), site.elsewhere(BACKUPS)].iter().filter(|left| left.exists()) {
-            std::fs::remove_dir_all(left).expect("what the last sequence left can be removed");
+    fn init_test(_: &Model) -> StoreUnderTest {
+        let test_env = with_bench(|bench| Rc::clone(&bench.test_env));
+        for left in [test_env.directory(), test_env.elsewhere(BACKUPS)].iter().filter(|left| left.exists()) {
+            std::fs::remove_dir_all(left).expect("files of the last sequence can be removed");
         }
-        let store = site.writer();
-        Yard { site, store, backups: Vec::new() }
+        let store = test_env.writer();
+        StoreUnderTest { test_env, store, backups: Vec::new() }
     }
 
-    fn apply(mut yard: Yard, model: &Model, transition: Transition) -> Yard {
+    fn apply(mut under_test: StoreUnderTest, model: &Model, transition: Transition) -> StoreUnderTest {
         match &transition {
             Transition::Commit { steps, count } => {
-                let outcome = block_on(yard.store.0.commit(yard.batch(steps, *count)));
-                assert_eq!(words(&outcome), model.answer, "{transition:?}");
+                let outcome = block_on(under_test.store.0.commit(under_test.batch(steps, *count)));
+                assert_eq!(describe(&outcome), model.outcome, "{transition:?}");
             }
             Transition::List(query) => {
-                let listed = yard.store.listing(query).sessions;
+                let listed = under_test.store.listing(query).sessions;
                 assert_eq!(without_revisions(listed), query.select(model.sessions()), "{query:?}");
             }
-            Transition::Prune(seconds) => yard.prune(*seconds),
-            Transition::Reopen => yard.store = yard.site.writer(),
+            Transition::Prune(seconds) => under_test.prune(*seconds),
+            Transition::Reopen => under_test.store = under_test.test_env.writer(),
             Transition::BackUp => {
-                let made = block_on(yard.store.0.backup(&yard.site.elsewhere(BACKUPS), moment(1000)));
-                yard.backups.push(made.expect("a backup is made").path);
+                let made = block_on(
+                    under_test.store.0.backup(&under_test.test_env.elsewhere(BACKUPS), moment(1000)),
+                );
+                under_test.backups.push(made.expect("a backup is made").path);
             }
             Transition::Restore(number) => {
-                let restored = block_on(yard.store.0.restore(&yard.backups[*number], moment(2000)));
+                let restored =
+                    block_on(under_test.store.0.restore(&under_test.backups[*number], moment(2000)));
                 let restored = restored.expect("a backup is restored");
                 assert_eq!(restored.kept + restored.restored, model.records.len() as u64);
             }
         }
-        yard
+        under_test
     }
 
-    fn check_invariants(yard: &Yard, model: &Model) {
-        assert_eq!(without_revisions(yard.store.all()), Query::all().select(model.sessions()));
-        assert_eq!(block_on(yard.store.0.tally()).expect("a tally"), model.tally());
-        assert_eq!(yard.store.counters(), model.counters);
+    fn check_invariants(under_test: &StoreUnderTest, model: &Model) {
+        assert_eq!(without_revisions(under_test.store.all()), Query::all().select(model.sessions()));
+        assert_eq!(block_on(under_test.store.0.tally()).expect("a tally"), model.tally());
+        assert_eq!(under_test.store.counters(), model.counters);
         for session in model.sessions() {
-            assert_eq!(Session { revision: 0, ..yard.store.require(&session.id) }, session);
+            assert_eq!(Session { revision: 0, ..under_test.store.require(&session.id) }, session);
         }
     }
 
-    fn teardown(yard: Yard, model: Model) {
-        // What another process would see.
-        drop(yard.store);
-        let reader = yard.site.reader();
+    fn teardown(under_test: StoreUnderTest, model: Model) {
+        // A new handle reads the files like another process.
+        drop(under_test.store);
+        let reader = under_test.test_env.reader();
         assert_eq!(without_revisions(reader.all()), Query::all().select(model.sessions()));
     }
 }
@@ -163,10 +165,10 @@ fn without_revisions(sessions: Vec<Session>) -> Vec<Session> {
     sessions.into_iter().map(|session| Session { revision: 0, ..session }).collect()
 }
 
-fn i6_any_sequence_of_changes_leaves_what_the_model_says(subject: &Subject) {
-    let site = Rc::new(Site::new(subject));
-    BENCH.set(Some(Bench { fitter: site.reader(), site }));
-    // A failure is printed, whole and shrunk: no file is left in the tree.
+fn i6_random_sequences_match_the_model(subject: &Subject) {
+    let test_env = Rc::new(TestEnv::new(subject));
+    BENCH.set(Some(Bench { fitter: test_env.reader(), test_env }));
+    // A failure is printed after shrinking, and not persisted to a file.
     let config = Config { cases: SEQUENCES, failure_persistence: None, ..Config::default() };
     let sequences = Reference::sequential_strategy(1..LONGEST);
     let outcome = TestRunner::new(config.clone()).run(&sequences, |(initial, transitions, seen)| {

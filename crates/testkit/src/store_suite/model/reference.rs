@@ -1,4 +1,4 @@
-//! What a store should do, as plainly as it can be said: a map of records, and rules on it.
+//! The model of a store: a map of records, and the rules for changes to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use super::{fit, keeps_counters};
 const KEYS: usize = 6;
 const NAMES: usize = 3;
 
-/// One thing that a batch does to one record.
+/// A change of one record in a batch.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     key: usize,
     pub(super) kind: Kind,
     status: Status,
     name: Option<usize>,
-    /// Whether it names a revision that is not the record's.
+    /// Whether it has a wrong revision.
     pub(super) stale: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Remove,
 }
 
-/// What is done to the store and to the model.
+/// An operation on the store and the model.
 #[derive(Clone, Debug)]
 pub(super) enum Transition {
     Commit { steps: Vec<Step>, count: Option<u64> },
@@ -46,27 +46,27 @@ pub(super) enum Transition {
 
 type Records = BTreeMap<SessionId, Session>;
 
-/// What the store should hold.
+/// The expected contents of the store.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     /// The records, as the store represents them, without revisions.
     pub(super) records: Records,
     pub(super) counters: BTreeMap<String, u64>,
     backups: Vec<Records>,
-    /// Whether anything was ever written: of nothing no backup need be made.
+    /// Whether anything was written. An empty store need not support backups.
     written: bool,
-    /// What the last batch should be answered.
-    pub(super) answer: String,
+    /// The expected outcome of the last batch.
+    pub(super) outcome: String,
 }
 
 impl Step {
-    /// The id of its record. Some begin like others.
+    /// Returns the id of its record. Some ids are prefixes of others.
     pub(super) fn key(&self) -> String {
         format!("{}-{}", ["ab", "abc", "b"][self.key % 3], self.key)
     }
 }
 
-/// The record that a step writes: what listings ask for differs from key to key, and its mark from step to step.
+/// Returns the record that a step writes. Fields that queries filter by differ by key.
 pub(super) fn content(step: &Step) -> Session {
     let base = Session { id: id(&step.key()), ..varied(step.key * 7 + 1) };
     let session = with_status(&Session { recovery: None, ..base }, step.status);
@@ -75,12 +75,12 @@ pub(super) fn content(step: &Step) -> Session {
 }
 
 impl Model {
-    /// The records, in no order that matters.
+    /// Returns the records in no particular order.
     pub(super) fn sessions(&self) -> impl Iterator<Item = Session> + '_ {
         self.records.values().cloned()
     }
 
-    /// How many there are of each status.
+    /// Returns the number of records of each status.
     pub(super) fn tally(&self) -> BTreeMap<Status, u64> {
         let mut tally = BTreeMap::new();
         for session in self.records.values() {
@@ -89,7 +89,7 @@ impl Model {
         tally
     }
 
-    /// The records after a batch, or the refusal of the whole of it.
+    /// Returns the records after a batch, or why the batch is refused.
     fn after(&self, steps: &[Step]) -> Result<Records, String> {
         let mut changed = BTreeSet::new();
         let written: Vec<_> = steps.iter().map(|step| (step, fit(content(step)))).collect();
@@ -118,7 +118,7 @@ impl Model {
                 _ => drop(records.insert(session.id.clone(), session.clone())),
             }
         }
-        // A name that a restore brought back twice is nobody's fault: only what a batch writes is asked.
+        // A restore can duplicate a name, so only the names that the batch writes are checked.
         for (_, session) in written.iter().filter(|(step, _)| !matches!(step.kind, Kind::Remove)) {
             let holds = |one: &&Session| one.status.is_active() && one.name == session.name;
             let is_active = session.status.is_active() && session.name.is_some();
@@ -166,10 +166,10 @@ impl ReferenceStateMachine for Reference {
     fn apply(mut model: Model, transition: &Transition) -> Model {
         match transition {
             Transition::Commit { steps, count } => match model.after(steps) {
-                Err(refusal) => model.answer = refusal,
+                Err(refusal) => model.outcome = refusal,
                 Ok(records) => {
                     model.written |= model.records != records;
-                    (model.records, model.answer) = (records, "committed".to_owned());
+                    (model.records, model.outcome) = (records, "committed".to_owned());
                     if let Some(by) = count.filter(|_| keeps_counters()) {
                         *model.counters.entry("counted".to_owned()).or_default() += by;
                     }
@@ -189,7 +189,7 @@ impl ReferenceStateMachine for Reference {
         model
     }
 
-    /// Shrinking may take away the backup that is restored, or what was in it.
+    /// Rejects transitions whose backup was removed by shrinking.
     fn preconditions(model: &Model, transition: &Transition) -> bool {
         match transition {
             Transition::BackUp => model.written,
@@ -206,7 +206,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         .prop_map(|(key, kind, status, name, stale)| Step { key, kind, status, name, stale })
 }
 
-/// Filters of every kind, one or several together.
+/// Queries with any combination of filters.
 fn any_query() -> impl Strategy<Value = Query> {
     let statuses = option::of(vec(select(Status::ALL.to_vec()), 0..4));
     let ticket = option::weighted(0.2, (0..5).prop_map(|n| format!("T-{n}")));

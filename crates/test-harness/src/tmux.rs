@@ -1,4 +1,4 @@
-//! A terminal for programs that draw on one: a tmux server of the test's own, with one window.
+//! A terminal for full-screen programs: a private tmux server with one window.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::GENEROUS;
 
-/// A terminal with a shell in it. Dropping it ends both.
+/// A terminal with a shell. Dropping it stops both.
 pub struct Terminal {
     socket: PathBuf,
 }
 
 impl Terminal {
-    /// Opens a terminal of this size. `prepare` puts the server, and so the shell, where it belongs; its
-    /// socket lies in `folder`.
+    /// Opens a terminal of this size. `prepare` sets the environment and the directory of the server and its shell; the
+    /// socket is in `folder`.
     pub fn open(folder: &Path, width: u16, height: u16, prepare: impl Fn(&mut Command)) -> Terminal {
         let terminal = Terminal { socket: folder.join("tmux") };
         let mut server = Command::new("tmux");
@@ -47,38 +47,38 @@ impl Terminal {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Presses keys, named as tmux names them.
+    /// Sends keys, by their tmux names.
     pub fn press(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    /// Types a line, and enters it.
+    /// Types a line and presses Enter.
     pub fn type_line(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
         self.press(&["Enter"]);
     }
 
-    /// What is on the screen.
+    /// Returns the text on the screen.
     pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// What is on the screen, with its colours.
+    /// Returns the text on the screen with its colour codes.
     pub fn coloured(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"])
     }
 
-    /// Whether a program has taken the whole screen over.
+    /// Returns whether a program uses the alternate screen.
     pub fn is_taken_over(&self) -> bool {
         self.tmux(&["display-message", "-p", "#{alternate_on}"]).trim() == "1"
     }
 
-    /// Gives the terminal another size.
+    /// Changes the size of the terminal.
     pub fn resize(&self, width: u16, height: u16) {
         self.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
 
-    /// Waits until the screen is as `condition` asks, and returns it.
+    /// Waits until `condition` accepts the screen, and returns the screen.
     pub fn wait_until(&self, what: &str, condition: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
@@ -86,15 +86,12 @@ impl Terminal {
             if condition(&screen) {
                 return screen;
             }
-            assert!(
-                begun.elapsed() < GENEROUS,
-                "it never came to be that {what}; on the screen is\n{screen}"
-            );
+            assert!(begun.elapsed() < GENEROUS, "timed out waiting until {what}; the screen shows\n{screen}");
             std::thread::park_timeout(Duration::from_millis(20));
         }
     }
 
-    /// Waits until `text` is on the screen.
+    /// Waits until `text` is on the screen, and returns the screen.
     pub fn wait_for(&self, text: &str) -> String {
         self.wait_until(&format!("{text:?} is shown"), |screen| screen.contains(text))
     }
@@ -104,7 +101,7 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let mut end = Command::new("tmux");
         end.arg("-S").arg(&self.socket).arg("kill-server").stdin(Stdio::null()).stderr(Stdio::null());
-        // Where the server is gone there is nothing to end.
+        // An error means that the server has exited already.
         let _ = end.status();
     }
 }

@@ -1,5 +1,5 @@
-//! The program seen from outside: which of its system calls change something, and dying or dawdling at any
-//! one of them.
+//! Runs the program under strace: lists the system calls that change something, and kills, fails or delays the
+//! program at any one of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::thread::CpuSet;
 
-use crate::{Ran, Yard};
+use crate::{Ran, TestEnv};
 
-/// The system calls that change something that outlives the process.
+/// The system calls with an effect that outlives the process.
 pub const MUTATING: &[&str] = &[
     "write",
     "pwrite64",
@@ -48,42 +48,48 @@ pub const MUTATING: &[&str] = &[
     "pidfd_send_signal",
 ];
 
-/// One call of one thread: the `nth` of its name.
+/// One call of one thread: the `nth` with this name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
-    /// Its name.
+    /// Name of the system call.
     pub name: String,
-    /// Which of that name it is, from 1 on.
+    /// Position among the calls with this name, from 1.
     pub nth: usize,
 }
 
-/// Whose calls are counted and disturbed.
+/// Which threads and processes are traced and injected with faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Those of every thread and of every process that the binary starts.
+    /// All threads, and all processes that the binary starts.
     All,
-    /// Those of every thread of the binary, and of none of the programs that it executes.
+    /// All threads of the binary, and none of the programs that it executes.
     Threads,
-    /// Those of its first thread.
+    /// The first thread only.
     FirstThread,
 }
 
-/// What became of a run in which a call was to be disturbed.
+/// The result of a run with an injected fault.
 pub struct Disturbed {
-    /// What the binary did.
+    /// The result of the binary.
     pub ran: Ran,
-    /// The calls that were really disturbed, as strace shows them; none where the binary never came so far.
+    /// The calls that did fail, as strace prints them; empty if the binary did not reach the call.
     pub struck: Vec<String>,
-    /// Those calls among all of their name, and among what was written, in their order.
+    /// All calls with that name and all writes, in order.
     pub trace: Vec<String>,
 }
 
-/// The binary under strace with these `-e` expressions, writing what it sees to `output`. Held to one
-/// processor it does its work in one order.
-fn traced(yard: &Yard, options: &[&str], output: &Path, expressions: &[&str], arguments: &[&str]) -> Command {
+/// Returns a command that runs the binary under strace with these `-e` expressions and writes the trace to `output`.
+/// The binary is pinned to one processor, so that the order of its calls is stable.
+fn traced(
+    test_env: &TestEnv,
+    options: &[&str],
+    output: &Path,
+    expressions: &[&str],
+    arguments: &[&str],
+) -> Command {
     let mut command = Command::new("taskset");
-    yard.enclose(&mut command);
-    // Of what strace says besides, only who was killed is of interest.
+    test_env.enclose(&mut command);
+    // Of strace's own messages only the deaths by a signal are needed.
     command.args(["--cpu-list", &one_processor(), "strace", "--quiet=attach,personality,thread-execve"]);
     command.args(["-y", "-s", "64", "-o"]);
     command.arg(output).args(options);
@@ -98,14 +104,14 @@ impl Family {
     fn options(self) -> &'static [&'static str] {
         match self {
             Family::All => &["-f"],
-            // What executes another program is let go.
+            // Detach from a process that executes another program.
             Family::Threads => &["-f", "-b", "execve"],
             Family::FirstThread => &[],
         }
     }
 
-    /// The same where nobody is to be sent a signal. The kernel then stops them at what is traced and lets all else
-    /// pass, which is ten times as quick; strace delivers no signal at such a stop, and lets nobody go.
+    /// Returns the options for a run without signal injection. With seccomp the kernel stops a process only at traced
+    /// calls, which is ten times as fast; strace can neither inject a signal nor detach at such a stop.
     fn quick_options(self) -> &'static [&'static str] {
         match self {
             Family::All => &["-f", "--seccomp-bpf"],
@@ -114,8 +120,8 @@ impl Family {
     }
 }
 
-/// A processor that this test may use: always the same for one thread, and another for the next, so that tests that
-/// run at once do not all wait for one.
+/// Returns a processor that this test may use: the same one for each call of a thread, and a different one for the
+/// next thread, so that parallel tests do not share one processor.
 fn one_processor() -> String {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -123,25 +129,25 @@ fn one_processor() -> String {
     }
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
-    // Where each test is a process of its own, their numbers tell them apart.
+    // With one process per test, the pid makes the difference.
     let number = THREAD.with(|thread| thread + std::process::id() as usize);
     allowed[number % allowed.len()].to_string()
 }
 
-/// Runs the binary and gives back the lines of the trace: all mutating calls, and every `openat`.
-pub fn trace(yard: &Yard, arguments: &[&str]) -> Vec<String> {
-    trace_family(yard, Family::All, arguments)
+/// Runs the binary and returns the lines of the trace: all mutating calls, and every `openat`.
+pub fn trace(test_env: &TestEnv, arguments: &[&str]) -> Vec<String> {
+    trace_family(test_env, Family::All, arguments)
 }
 
-/// The same of the binary's first thread alone, and of none of its children.
-pub fn trace_alone(yard: &Yard, arguments: &[&str]) -> Vec<String> {
-    trace_family(yard, Family::FirstThread, arguments)
+/// Does the same for the binary's first thread only, without its children.
+pub fn trace_alone(test_env: &TestEnv, arguments: &[&str]) -> Vec<String> {
+    trace_family(test_env, Family::FirstThread, arguments)
 }
 
-/// Every system call of the binary's first thread, in their order.
-pub fn every_call_alone(yard: &Yard, arguments: &[&str]) -> Vec<Call> {
+/// Returns every system call of the binary's first thread, in order.
+pub fn every_call_alone(test_env: &TestEnv, arguments: &[&str]) -> Vec<Call> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let names = every_line(yard, Family::FirstThread, arguments);
+    let names = every_line(test_env, Family::FirstThread, arguments);
     let names = names.iter().filter_map(|line| called(line));
     names
         .map(|name| {
@@ -152,23 +158,23 @@ pub fn every_call_alone(yard: &Yard, arguments: &[&str]) -> Vec<Call> {
         .collect()
 }
 
-/// Every line of a trace of all that the binary's family does, in their order.
-pub fn every_line(yard: &Yard, family: Family, arguments: &[&str]) -> Vec<String> {
-    let output = yard.path().join("trace");
-    let mut command = traced(yard, family.options(), &output, &["trace=all", "signal=none"], arguments);
+/// Runs the binary and returns every line of a trace of `family`, in order.
+pub fn every_line(test_env: &TestEnv, family: Family, arguments: &[&str]) -> Vec<String> {
+    let output = test_env.path().join("trace");
+    let mut command = traced(test_env, family.options(), &output, &["trace=all", "signal=none"], arguments);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     assert!(command.status().expect("strace and taskset are installed").success());
     load_lines(&output)
 }
 
-/// The name of the call that a line of a trace begins with.
+/// Returns the name of the call at the start of a trace line.
 fn called(line: &str) -> Option<&str> {
     let name = split_line(line).1.split_once('(')?.0;
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     (plain && !name.is_empty()).then_some(name)
 }
 
-/// Every call of a trace with the line that shows it, each once however many threads made it.
+/// Returns every call of a trace with its line. A call that several threads made is listed once.
 pub fn calls_in(trace: &[String]) -> Vec<(Call, String)> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -185,24 +191,41 @@ pub fn calls_in(trace: &[String]) -> Vec<(Call, String)> {
     calls
 }
 
-/// Reads what strace wrote, and takes it away.
+/// Returns the calls of one thread, starting at the first call that `is_first` accepts.
+pub fn calls_from(trace: &[String], is_first: impl Fn(&str) -> bool) -> Vec<Call> {
+    let Some(first) = trace.iter().position(|line| is_first(line)) else { return Vec::new() };
+    let thread = split_line(&trace[first]).0;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for (number, line) in trace.iter().enumerate().filter(|(_, line)| split_line(line).0 == thread) {
+        let Some(name) = called(line) else { continue };
+        let nth = counts.entry(name).or_default();
+        *nth += 1;
+        if number >= first {
+            calls.push(Call { name: name.to_owned(), nth: *nth });
+        }
+    }
+    calls
+}
+
+/// Reads and deletes strace's output file.
 pub fn load_lines(output: &Path) -> Vec<String> {
     let text = String::from_utf8_lossy(&std::fs::read(output).unwrap_or_default()).into_owned();
     let _ = std::fs::remove_file(output);
     text.lines().map(str::to_owned).collect()
 }
 
-/// The mutating calls of a family, and every `openat`.
-pub fn trace_family(yard: &Yard, family: Family, arguments: &[&str]) -> Vec<String> {
-    let output = yard.path().join("trace");
+/// Runs the binary and returns the mutating calls of a family, and every `openat`.
+pub fn trace_family(test_env: &TestEnv, family: Family, arguments: &[&str]) -> Vec<String> {
+    let output = test_env.path().join("trace");
     let calls = format!("trace=openat,{}", MUTATING.join(","));
-    let mut command = traced(yard, family.quick_options(), &output, &[&calls, "signal=none"], arguments);
+    let mut command = traced(test_env, family.quick_options(), &output, &[&calls, "signal=none"], arguments);
     let ran = command.output().expect("strace and taskset are installed");
     assert!(ran.status.success(), "sexton {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
     load_lines(&output)
 }
 
-/// A line of a trace, as the thread and its call. Without children strace names no thread.
+/// Splits a trace line into thread and call. Without `-f` strace prints no thread.
 fn split_line(line: &str) -> (&str, &str) {
     match line.split_once(' ') {
         Some((thread, call)) if thread.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -212,7 +235,7 @@ fn split_line(line: &str) -> (&str, &str) {
     }
 }
 
-/// Every call in the trace that changes something. `openat` counts where it may create a file.
+/// Returns every call in the trace that changes something. `openat` counts if it may create a file.
 pub fn mutating_calls(trace: &[String]) -> Vec<Call> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -230,30 +253,36 @@ pub fn mutating_calls(trace: &[String]) -> Vec<Call> {
     calls
 }
 
-/// Runs the binary and kills it before `call` takes effect. Says whether it got that far.
-pub fn kill_at(yard: &Yard, call: &Call, arguments: &[&str]) -> bool {
-    kill_family_at(yard, Family::All, call, arguments, "")
+/// Runs the binary and kills it before `call` takes effect. Returns whether it reached the call.
+pub fn kill_at(test_env: &TestEnv, call: &Call, arguments: &[&str]) -> bool {
+    kill_family_at(test_env, Family::All, call, arguments, "")
 }
 
-/// The same where only the binary's first thread is counted, and only it is killed. Its children have `trial`
-/// in their environment, as SEXTON_TEST_TRIAL.
-pub fn kill_alone_at(yard: &Yard, call: &Call, arguments: &[&str], trial: &str) -> bool {
-    kill_family_at(yard, Family::FirstThread, call, arguments, trial)
+/// Does the same for the binary's first thread only. Its children have `trial` in their environment, as
+/// SEXTON_TEST_TRIAL.
+pub fn kill_alone_at(test_env: &TestEnv, call: &Call, arguments: &[&str], trial: &str) -> bool {
+    kill_family_at(test_env, Family::FirstThread, call, arguments, trial)
 }
 
-/// The same of any family.
-pub fn kill_family_at(yard: &Yard, family: Family, call: &Call, arguments: &[&str], trial: &str) -> bool {
+/// Does the same for any family.
+pub fn kill_family_at(
+    test_env: &TestEnv,
+    family: Family,
+    call: &Call,
+    arguments: &[&str],
+    trial: &str,
+) -> bool {
     let Call { name, nth } = call;
-    let output = yard.path().join("trace-of-a-kill");
+    let output = test_env.path().join("trace-of-a-kill");
     let (only, kill) = (format!("trace={name}"), format!("inject={name}:signal=SIGKILL:when={nth}"));
-    let mut command = traced(yard, family.options(), &output, &[&only, &kill], arguments);
-    // What it starts lives on: nobody waits for what that prints.
+    let mut command = traced(test_env, family.options(), &output, &[&only, &kill], arguments);
+    // Children survive the kill; their output must not keep this call waiting.
     command.env("SEXTON_TEST_TRIAL", trial).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().expect("strace and taskset are installed");
     !killed_in(&load_lines(&output), name).is_empty()
 }
 
-/// The calls of this name in which a thread was killed: strace never saw them return.
+/// Returns the calls with this name during which a thread was killed, that is, which did not return.
 pub fn killed_in(trace: &[String], name: &str) -> Vec<String> {
     let mut last: BTreeMap<&str, &str> = BTreeMap::new();
     let mut killed = Vec::new();
@@ -268,10 +297,10 @@ pub fn killed_in(trace: &[String], name: &str) -> Vec<String> {
     killed
 }
 
-/// Runs the binary with `call` failing with `error`, in every thread of the family that comes so far. What it
-/// starts has `trial` in its environment, as SEXTON_TEST_TRIAL.
+/// Runs the binary and makes `call` fail with `error` in every thread of the family that reaches it. Children have
+/// `trial` in their environment, as SEXTON_TEST_TRIAL.
 pub fn fail_at(
-    yard: &Yard,
+    test_env: &TestEnv,
     family: Family,
     call: &Call,
     error: &str,
@@ -279,11 +308,11 @@ pub fn fail_at(
     trial: &str,
 ) -> Disturbed {
     let Call { name, nth } = call;
-    let output = yard.path().join("trace-of-a-failure");
+    let output = test_env.path().join("trace-of-a-failure");
     let only = format!("trace={name},write,pwrite64");
     let fail = format!("inject={name}:error={error}:when={nth}");
     let mut command =
-        traced(yard, family.quick_options(), &output, &[&only, &fail, "signal=none"], arguments);
+        traced(test_env, family.quick_options(), &output, &[&only, &fail, "signal=none"], arguments);
     command.env("SEXTON_TEST_TRIAL", trial);
     let ran = Ran::of(&command.output().expect("strace and taskset are installed"));
     let trace = load_lines(&output);
@@ -291,9 +320,9 @@ pub fn fail_at(
     Disturbed { ran, struck, trace }
 }
 
-/// The calls in the trace that changed something under `directory`. Opening a file that is there already
-/// with `O_CREAT`, as one does with a lock, changes nothing; nor does SQLite's shared memory, which every
-/// reader sets up anew, or root giving SQLite's files the owner that they have.
+/// Returns the calls in the trace that changed something under `directory`. Not counted: opening an existing file
+/// with `O_CREAT`, as for a lock; SQLite's shared memory, which every reader initializes; and root's chown of SQLite's
+/// files to the owner that they have.
 pub fn changes_under<'a>(trace: &'a [String], directory: &Path) -> Vec<&'a str> {
     let directory = directory.display().to_string();
     let inside = trace.iter().map(String::as_str).filter(|line| line.contains(&directory));
@@ -308,7 +337,7 @@ pub fn changes_under<'a>(trace: &'a [String], directory: &Path) -> Vec<&'a str> 
         .collect()
 }
 
-/// The signals that were sent in the trace. Signal 0 only asks.
+/// Returns the calls in the trace that sent a signal. Signal 0 is a probe and does not count.
 pub fn signals_in(trace: &[String]) -> Vec<&str> {
     let sends = ["pidfd_send_signal(", "kill(", "tgkill("];
     let lines = trace.iter().map(String::as_str);
@@ -325,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_keeps_its_processor_which_is_one_that_it_may_use() {
+    fn a_thread_keeps_one_allowed_processor() {
         let mine = one_processor();
         assert_eq!(one_processor(), mine);
         let held = Command::new("taskset").args(["--cpu-list", &mine, "true"]).status().unwrap();

@@ -1,4 +1,4 @@
-//! The commands of a documentation page: found in its Markdown, and run as its reader would run them.
+//! Finds the commands in the Markdown of a documentation page, and runs them in a shell.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// A command of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Where it stands, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is typed, remark included.
+    /// The command, including its comment.
     pub text: String,
-    /// The exit code that the page promises: `# exits N` in the remark, else 0.
+    /// The expected exit code: `# exits N` in the comment, else 0.
     pub exit: i32,
 }
 
-/// The commands in the `sh` blocks of `page`, in their order. A line that ends with a backslash goes on in
-/// the next one, and one that begins a here-document goes on to its end.
+/// Returns the commands in the `sh` blocks of `page`, in order. A line that ends with a backslash continues on the
+/// next line, and a line that starts a here-document continues to its end.
 pub fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = page.lines().enumerate();
@@ -45,7 +45,7 @@ pub fn steps(page: &str) -> Vec<Step> {
                 }
             }
             if !text.trim().is_empty() && !text.trim_start().starts_with('#') {
-                let exit = promised_exit(&text);
+                let exit = expected_exit(&text);
                 steps.push(Step { line: number + 1, text, exit });
             }
         }
@@ -60,25 +60,25 @@ fn here_document(line: &str) -> Option<String> {
     Some(word).filter(|word| !word.is_empty())
 }
 
-fn promised_exit(text: &str) -> i32 {
-    let remark = text.rsplit_once(" # ").map_or("", |(_, remark)| remark);
-    let promised = remark.split_once("exits ").map_or("", |(_, rest)| rest);
-    let digits: String = promised.chars().take_while(char::is_ascii_digit).collect();
+fn expected_exit(text: &str) -> i32 {
+    let comment = text.rsplit_once(" # ").map_or("", |(_, comment)| comment);
+    let expected = comment.split_once("exits ").map_or("", |(_, rest)| rest);
+    let digits: String = expected.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(0)
 }
 
-/// Where a page is tried out.
+/// The environment in which the commands of a page are run.
 pub struct Reader<'a> {
-    /// A directory for its own files.
+    /// A directory for the script and its output.
     pub folder: &'a Path,
-    /// How long the page may take.
+    /// The time limit for the page.
     pub limit: Duration,
-    /// Puts the shell where it belongs.
+    /// Sets the environment and the directory of the shell.
     pub prepare: &'a dyn Fn(&mut Command),
 }
 
 impl Reader<'_> {
-    /// Types every step into one shell, and says which did not end as the page promises.
+    /// Runs every step in one shell, and returns the steps that did not exit as the page states.
     pub fn try_out(&self, steps: &[Step]) -> Vec<String> {
         let (script, codes) = (self.folder.join("page.sh"), self.folder.join("page.codes"));
         let output = self.folder.join("page.output");
@@ -93,7 +93,7 @@ impl Reader<'_> {
         let in_time = run_within(shell, self.limit);
         let codes = fs::read_to_string(&codes).unwrap();
         let codes: Vec<i32> = codes.lines().filter_map(|code| code.parse().ok()).collect();
-        let said = fs::read_to_string(&output).unwrap_or_default();
+        let printed = fs::read_to_string(&output).unwrap_or_default();
         let mut findings = Vec::new();
         for (number, step) in steps.iter().enumerate() {
             let Step { line, text, exit } = step;
@@ -103,7 +103,7 @@ impl Reader<'_> {
                 None if in_time => format!("line {line}: `{text}` ended the shell"),
                 None => format!("line {line}: `{text}` does not end"),
             };
-            findings.push(format!("{finding}:\n{}", part_of(&said, number)));
+            findings.push(format!("{finding}:\n{}", part_of(&printed, number)));
             if codes.get(number).is_none() {
                 break;
             }
@@ -115,7 +115,7 @@ impl Reader<'_> {
 const RULER: &str = "-- step";
 
 fn script_of(steps: &[Step], codes: &Path) -> String {
-    // What a page puts into the background ends with it.
+    // Background jobs of the page end with the shell.
     let mut script =
         format!("trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\nexec 9>>'{}'\n", codes.display());
     for (number, step) in steps.iter().enumerate() {
@@ -124,12 +124,12 @@ fn script_of(steps: &[Step], codes: &Path) -> String {
     script
 }
 
-fn part_of(said: &str, number: usize) -> &str {
-    let from = said.split_once(&format!("{RULER} {number}\n")).map_or("", |(_, rest)| rest);
+fn part_of(printed: &str, number: usize) -> &str {
+    let from = printed.split_once(&format!("{RULER} {number}\n")).map_or("", |(_, rest)| rest);
     from.split_once(&format!("{RULER} {}\n", number + 1)).map_or(from, |(part, _)| part)
 }
 
-/// Runs the shell; ends it with everything in its process group when the time is up. Says whether it was not.
+/// Runs the shell, and kills its process group at the time limit. Returns whether it exited in time.
 fn run_within(mut shell: Command, limit: Duration) -> bool {
     let mut child = shell.spawn().unwrap();
     let begun = Instant::now();
@@ -147,7 +147,7 @@ fn run_within(mut shell: Command, limit: Duration) -> bool {
     }
 }
 
-/// Every Markdown file below `folder`, in the order of their paths.
+/// Returns every Markdown file below `folder`, sorted by path.
 pub fn pages_below(folder: &Path) -> Vec<PathBuf> {
     let mut pages = Vec::new();
     let mut folders = vec![folder.to_owned()];

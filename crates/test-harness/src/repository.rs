@@ -1,35 +1,35 @@
-//! A repository for a yard, looked at with plain git: what Sexton says of work is checked against what git
-//! finds.
+//! A repository for a test environment, inspected with plain git: the tests compare Sexton's statements about work
+//! with what git finds.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Yard;
+use crate::TestEnv;
 
-/// A repository with a little history.
+/// A repository with some history.
 pub struct Repository {
     path: PathBuf,
     home: PathBuf,
 }
 
 impl Repository {
-    /// Makes the directory that the yard's commands work in a repository with one commit.
-    pub fn in_work_dir(yard: &Yard) -> Repository {
-        Repository::at(yard, &yard.work_dir())
+    /// Makes the working directory of the test environment a repository with one commit.
+    pub fn in_work_dir(test_env: &TestEnv) -> Repository {
+        Repository::at(test_env, &test_env.work_dir())
     }
 
-    /// The repository that is in the directory that the yard's commands work in.
-    pub fn of_work_dir(yard: &Yard) -> Repository {
-        Repository { path: yard.work_dir(), home: yard.path().to_owned() }
+    /// Returns the repository that exists in the working directory of the test environment.
+    pub fn of_work_dir(test_env: &TestEnv) -> Repository {
+        Repository { path: test_env.work_dir(), home: test_env.path().to_owned() }
     }
 
-    /// Makes a repository with one commit at `path`.
-    pub fn at(yard: &Yard, path: &Path) -> Repository {
-        let repository = Repository { path: path.to_owned(), home: yard.path().to_owned() };
+    /// Creates a repository with one commit at `path`.
+    pub fn at(test_env: &TestEnv, path: &Path) -> Repository {
+        let repository = Repository { path: path.to_owned(), home: test_env.path().to_owned() };
         std::fs::create_dir_all(path.join("folder")).unwrap();
-        // Without the examples of hooks that git would put in: they are most of the files that a scene is copied with.
+        // No template: git's sample hooks would be most of the files of a crashed environment.
         repository.git(&["init", "--quiet", "--initial-branch=main", "--template="]);
         for (name, value) in [("user.name", "A Tester"), ("user.email", "tester@example.org")] {
             repository.git(&["config", name, value]);
@@ -42,47 +42,47 @@ impl Repository {
         repository
     }
 
-    /// Where it is.
+    /// Returns the path of the repository.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Git, in this repository, with no configuration of this machine or its user.
+    /// Returns a git command in this repository, without the configuration of this machine and its user.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         command.current_dir(&self.path).args(arguments).stdin(Stdio::null());
+        crate::without_foreign_variables(&mut command);
         command.env("HOME", &self.home).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-        command.env_remove("GIT_DIR").env_remove("GIT_INDEX_FILE").env_remove("GIT_WORK_TREE");
         command
     }
 
-    /// What git prints; it must succeed.
+    /// Runs git, requires success, and returns its output.
     pub fn git(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().expect("git is installed");
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "git {arguments:?}: {complaint}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {arguments:?}: {stderr}");
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// The branches and what they point to.
+    /// Returns the branches and their commits.
     pub fn branches(&self) -> String {
         self.git(&["for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads"])
     }
 
-    /// The worktrees that git knows, the repository itself first.
+    /// Returns the worktrees that git lists, the repository itself first.
     pub fn worktrees(&self) -> Vec<PathBuf> {
         let listed = self.git(&["worktree", "list", "--porcelain"]);
         listed.lines().filter_map(|line| line.strip_prefix("worktree ")).map(PathBuf::from).collect()
     }
 
-    /// The sessions that have a rescue.
+    /// Returns the sessions that have a rescue.
     pub fn rescues(&self) -> Vec<String> {
         let listed = self.git(&["for-each-ref", "--format=%(refname:lstrip=3)", "refs/sexton/rescue"]);
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// Requires that each of these objects, named as git names them (`refs/x:path`), is there with exactly
-    /// these bytes. One git process reads them all.
+    /// Requires that each of these objects, by its git name (`refs/x:path`), exists with exactly these bytes. One git
+    /// process reads them all.
     pub fn require_objects(&self, expected: &BTreeMap<String, Vec<u8>>) {
         let mut command = self.command(&["cat-file", "--batch=%(objecttype)"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -107,7 +107,7 @@ impl Repository {
     }
 }
 
-/// Every file and symbolic link under `directory` with its bytes, but for git's own.
+/// Returns every file and symbolic link under `directory` with its bytes, except `.git`.
 pub fn files_under(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![directory.to_owned()];

@@ -1,4 +1,4 @@
-//! Where a case takes place: a directory of its own, with the store under test in it.
+//! The test environment of a case: a temporary directory with the store under test.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,68 +17,68 @@ use super::Subject;
 use super::samples;
 use crate::role::{self, Helper};
 
-/// A directory with a store in it, gone when it is dropped.
-pub(super) struct Site {
+/// A temporary directory with a store, removed when it is dropped.
+pub(super) struct TestEnv {
     subject: Subject,
     directory: TempDir,
 }
 
-impl Site {
-    /// A directory without a store yet.
-    pub(super) fn new(subject: &Subject) -> Site {
-        Site { subject: *subject, directory: TempDir::new().expect("a temporary directory can be made") }
+impl TestEnv {
+    /// Creates a directory without a store.
+    pub(super) fn new(subject: &Subject) -> TestEnv {
+        TestEnv { subject: *subject, directory: TempDir::new().expect("a temporary directory can be made") }
     }
 
-    /// A site whose store holds `sessions`, committed one by one.
-    pub(super) fn with(subject: &Subject, sessions: impl IntoIterator<Item = Session>) -> Site {
-        let site = Site::new(subject);
-        let store = site.writer();
+    /// Creates a test environment whose store has `sessions`, committed one by one.
+    pub(super) fn with(subject: &Subject, sessions: impl IntoIterator<Item = Session>) -> TestEnv {
+        let test_env = TestEnv::new(subject);
+        let store = test_env.writer();
         sessions.into_iter().for_each(|session| _ = store.insert(session));
-        site
+        test_env
     }
 
-    /// Whether the store keeps counters.
+    /// Returns whether the store keeps counters.
     pub(super) fn counts(&self) -> bool {
         self.subject.capabilities.counters
     }
 
-    /// The directory that the store lies in.
+    /// Returns the directory of the store.
     pub(super) fn directory(&self) -> PathBuf {
         self.directory.path().join("store")
     }
 
-    /// The store's file.
+    /// Returns the path of the store's file.
     pub(super) fn path(&self) -> PathBuf {
         self.directory().join(self.subject.file_name)
     }
 
-    /// Another directory, outside of the store's.
+    /// Returns a path outside of the store's directory.
     pub(super) fn elsewhere(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Opens the store, or gives its refusal.
+    /// Opens the store.
     pub(super) fn try_open(&self, access: Access, durability: Durability) -> Result<Handle, StoreError> {
         std::fs::create_dir_all(self.directory()).expect("a directory can be made");
         open_at(&self.subject, &self.path(), access, durability)
     }
 
-    /// The store, open for writing. Cases that are not about power cuts do not wait for the disk.
+    /// Opens the store for writing, without syncs, which most cases do not need.
     pub(super) fn writer(&self) -> Handle {
         self.try_open(Access::Write, Durability::Process).expect("the store opens for writing")
     }
 
-    /// The store, open for reading.
+    /// Opens the store for reading.
     pub(super) fn reader(&self) -> Handle {
         self.try_open(Access::Read, Durability::Process).expect("the store opens for reading")
     }
 
-    /// Another process with the store's path and `arguments` in `role`.
+    /// Starts a helper in `role` with the store's path and `arguments`.
     pub(super) fn helper(&self, role: &str, durability: Durability, arguments: &[&str]) -> Helper {
         Helper::spawn(&mut self.helper_command(role, durability, arguments))
     }
 
-    /// The command of such a process.
+    /// Returns the command of such a helper.
     pub(super) fn helper_command(&self, role: &str, durability: Durability, arguments: &[&str]) -> Command {
         std::fs::create_dir_all(self.directory()).expect("a directory can be made");
         let mut command = role::command(role);
@@ -86,8 +86,8 @@ impl Site {
         command
     }
 
-    /// Every byte of the store: its files, those in directories too, by their path. An empty file (a lock)
-    /// and SQLite's shared-memory index hold no record and are left out.
+    /// Returns the contents of all files of the store, including subdirectories. Omits empty files (locks) and SQLite's
+    /// shared-memory index, which hold no records.
     pub(super) fn bytes(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         self.files()
             .into_iter()
@@ -97,7 +97,7 @@ impl Site {
             .collect()
     }
 
-    /// The files of the store, wherever they lie in its directory.
+    /// Returns the files in the store's directory and its subdirectories.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let (mut files, mut directories) = (Vec::new(), vec![self.directory()]);
         while let Some(directory) = directories.pop() {
@@ -114,7 +114,7 @@ impl Site {
         (self.subject.damage_one_record)(&self.path(), id);
     }
 
-    /// Makes the store one of a newer format. Every handle must be closed.
+    /// Gives the store a newer format. Every handle must be closed.
     pub(super) fn make_newer(&self) {
         (self.subject.make_newer)(&self.path());
     }
@@ -127,24 +127,23 @@ pub(super) fn open_at(
     access: Access,
     durability: Durability,
 ) -> Result<Handle, StoreError> {
-    let store = (subject.open)(&StoreOptions { path: path.to_owned(), access, durability })?;
+    let store = (subject.open)(&StoreOptions::new(path.to_owned(), access, durability))?;
     Ok(Handle(store, *subject))
 }
 
-/// An open store whose calls are made on the spot: a case reads as a list of sentences.
+/// An open store with blocking calls.
 ///
-/// What it commits is fitted to the store first, so that one case serves a store that keeps everything and
-/// one that does not: the former gets what the case says, the latter what it can represent of it. What a
-/// store does when it is asked for more is the theme `capabilities`, which goes past this.
+/// It fits each record to the store before it commits it, so that the same case works for a store that keeps all fields
+/// and for one that does not. The theme `capabilities` bypasses this and checks what a store does with more.
 pub(super) struct Handle(pub(super) Box<dyn Store>, pub(super) Subject);
 
 impl Handle {
-    /// Commits what the store can represent of `batch`, and gives the outcome.
+    /// Commits the part of `batch` that the store can represent.
     pub(super) fn try_commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         block_on(self.0.commit(self.fit_batch(batch)))
     }
 
-    /// `batch` as far as the store can represent it.
+    /// Returns the part of `batch` that the store can represent.
     pub(super) fn fit_batch(&self, mut batch: Batch) -> Batch {
         for change in &mut batch.changes {
             if let Change::Insert(session) | Change::Replace(session) = change {
@@ -157,7 +156,7 @@ impl Handle {
         batch
     }
 
-    /// `session` as far as the store can represent it, with what it needs of every record.
+    /// Returns the part of `session` that the store can represent, with the fields that it requires.
     pub(super) fn fit(&self, session: Session) -> Session {
         let revision = session.revision;
         let dressed = (self.1.dress)(session);
@@ -165,70 +164,70 @@ impl Handle {
         Session { revision, ..fitted.session }
     }
 
-    /// Writes `mark` into a place of `session` that the store keeps.
+    /// Writes `mark` into a field of `session` that the store keeps.
     pub(super) fn mark(&self, session: &mut Session, mark: &str) {
         samples::mark(&self.1.capabilities, session, mark);
     }
 
-    /// Counts one up in a place of `session` that the store keeps.
+    /// Increments a number in a field of `session` that the store keeps.
     pub(super) fn count_up(&self, session: &mut Session) {
         samples::set_number(&self.1.capabilities, session, samples::number_of(session) + 1);
     }
 
-    /// Commits what must succeed.
+    /// Commits `batch`, which must succeed.
     pub(super) fn commit(&self, batch: Batch) -> Committed {
         self.try_commit(batch).expect("the batch is committed")
     }
 
-    /// Commits a new record and gives it as it was stored.
+    /// Inserts a record and returns it as stored.
     pub(super) fn insert(&self, session: Session) -> Session {
         let session = self.fit(session);
         let committed = self.commit(Batch::new().insert(session.clone()));
         Session { revision: committed.revision_of(&session.id), ..session }
     }
 
-    /// Commits a new content and gives it as it was stored.
+    /// Replaces a record and returns it as stored.
     pub(super) fn replace(&self, session: Session) -> Session {
         let session = self.fit(session);
         let committed = self.commit(Batch::new().replace(session.clone()));
         Session { revision: committed.revision_of(&session.id), ..session }
     }
 
-    /// Looks for a record.
+    /// Returns a record if it exists.
     pub(super) fn find(&self, id: &SessionId) -> Option<Session> {
-        block_on(self.0.load(id)).expect("the record can be looked up")
+        block_on(self.0.load(id)).expect("the record can be loaded")
     }
 
-    /// A record that must be there.
+    /// Returns a record that must exist.
     pub(super) fn require(&self, id: &SessionId) -> Session {
-        self.find(id).expect("the record is there")
+        self.find(id).expect("the record exists")
     }
 
-    /// The listing that `query` makes.
+    /// Lists the records that match `query`.
     pub(super) fn listing(&self, query: &Query) -> Listing {
         block_on(self.0.list(query)).expect("the records can be listed")
     }
 
-    /// Every record of a store that must be sound.
+    /// Returns all records of a store that must have no damage.
     pub(super) fn all(&self) -> Vec<Session> {
         let listing = self.listing(&Query::all());
-        assert_eq!(listing.damage, Vec::<Damage>::new(), "a sound store lists no damage");
+        assert_eq!(listing.damage, Vec::<Damage>::new(), "the store has no damage");
         listing.sessions
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub(super) fn counters(&self) -> BTreeMap<String, u64> {
         block_on(self.0.counters()).expect("the counters can be read")
     }
 
-    /// Edits a record as a caller does: read, change, commit, and again where somebody else was faster.
+    /// Updates a record: reads, changes and commits it, and retries on a conflict.
     pub(super) fn update(&self, id: &SessionId, change: impl FnMut(&mut Session) -> bool + Send) -> Session {
         let updated = block_on(update_session(self.0.as_ref(), id, change));
-        updated.expect("a record can be updated").expect("the record is there")
+        updated.expect("a record can be updated").expect("the record exists")
     }
 
-    /// Takes a lock, or gives the refusal.
+    /// Takes a lock.
     pub(super) fn lock(&self, name: &str, wait: Duration) -> Result<LockGuard, StoreError> {
-        block_on(self.0.lock(&LockName::new(name).expect("the name fits a lock"), wait))
+        block_on(self.0.lock(&LockName::new(name).expect("the lock name is valid"), wait))
     }
 }

@@ -1,7 +1,7 @@
-//! Loops and the sessions that drive them, on any store: what tests of resuming stand on.
+//! Loops and the sessions that drive them, on any store: the base of the tests of resuming.
 //!
-//! The records are made through the store itself, and the words are those of its dialect, so that a test
-//! says the same of every store.
+//! The records are written through the store itself, with the words of its dialect, so that a test is the same for
+//! every store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,61 +13,61 @@ use sexton_core::resume::{Dialect, Reason};
 use sexton_core::session::{Agent, Exit, LoopState};
 use sexton_core::{Host, Query, Session, SessionId, Status, Store, Time};
 
-use crate::Yard;
+use crate::TestEnv;
 use crate::records::{insert_records, open};
 
-/// A yard with loops in it.
+/// A test environment with loops.
 pub struct Loops {
-    /// The yard.
-    pub yard: Yard,
+    /// The test environment.
+    pub test_env: TestEnv,
 }
 
-/// The agent whose loops these are.
+/// The agent that owns the loops.
 pub const AGENT: &str = "conversation-1";
 
 impl Loops {
-    /// A yard on the store with this scheme.
+    /// Creates a test environment on the store with this scheme.
     pub fn on(store: &'static str) -> Loops {
-        Loops { yard: Yard::on(store) }
+        Loops { test_env: TestEnv::on(store) }
     }
 
-    /// The store, for changes.
+    /// Opens the store for writing.
     pub fn store(&self) -> Box<dyn Store> {
-        open(&self.yard)
+        open(&self.test_env)
     }
 
-    /// How the store speaks of loops.
+    /// Returns the store's dialect for loops.
     pub fn dialect(&self) -> &'static Dialect {
         self.store().dialect()
     }
 
-    /// Puts sessions into the store.
+    /// Inserts sessions into the store.
     pub fn insert<const N: usize>(&self, sessions: [Session; N]) {
-        if self.yard.store_url().starts_with("omx:") {
-            self.yard.ok(&["ps"]);
-            sessions.iter().for_each(|session| write_as_omx(&self.yard, session));
+        if self.test_env.store_url().starts_with("omx:") {
+            self.test_env.ok(&["ps"]);
+            sessions.iter().for_each(|session| write_as_omx(&self.test_env, session));
         } else {
-            insert_records(&self.yard, sessions.into());
+            insert_records(&self.test_env, sessions.into());
         }
     }
 
-    /// The record of a session.
+    /// Returns the record of a session.
     pub fn record(&self, id: &str) -> Session {
         pollster::block_on(self.store().load(&id.parse().unwrap())).unwrap().unwrap()
     }
 
-    /// The loop of a session.
+    /// Returns the loop of a session.
     pub fn state(&self, id: &str) -> LoopState {
         self.record(id).loop_state.unwrap_or_default()
     }
 
-    /// Every record there is.
+    /// Returns every record.
     pub fn records(&self) -> BTreeMap<SessionId, Session> {
         let listed = pollster::block_on(self.store().list(&Query::all())).unwrap().sessions;
         listed.into_iter().map(|session| (session.id.clone(), session)).collect()
     }
 
-    /// The sessions that drive a loop, by their ids.
+    /// Returns the ids of the sessions that drive a loop.
     pub fn drivers(&self) -> Vec<String> {
         let listed = pollster::block_on(self.store().list(&Query::active_loops())).unwrap().sessions;
         let mut ids: Vec<_> = listed.into_iter().map(|session| session.id.to_string()).collect();
@@ -75,32 +75,32 @@ impl Loops {
         ids
     }
 
-    /// `resume --json` with these arguments: its document and its exit code.
+    /// Runs `resume --json` with these arguments, and returns its document and exit code.
     pub fn try_resume(&self, arguments: &[&str]) -> (Value, i32) {
-        let ran = self.yard.sexton(&[&["resume", "--json"], arguments].concat());
+        let ran = self.test_env.sexton(&[&["resume", "--json"], arguments].concat());
         let document = serde_json::from_str(&ran.stdout)
             .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}{}", ran.stdout, ran.stderr));
         (document, ran.code)
     }
 
-    /// The same, which must end with 0 and for this reason.
+    /// Does the same, and requires exit code 0 and this reason.
     pub fn resume(&self, reason: Reason, arguments: &[&str]) -> Value {
         let (document, code) = self.try_resume(arguments);
         assert_eq!((&document["reason"], code), (&Value::from(self.dialect().word(reason)), 0), "{document}");
         document
     }
 
-    /// The same, which must change no record.
-    pub fn resume_in_vain(&self, reason: Reason, arguments: &[&str]) -> Value {
+    /// Does the same, and requires that no record changes.
+    pub fn resume_without_change(&self, reason: Reason, arguments: &[&str]) -> Value {
         let before = self.records();
         let document = self.resume(reason, arguments);
         assert_eq!(self.records(), before, "{reason:?} changed something");
         document
     }
 
-    /// Starts `resume --json` with these arguments in the session `current`, for many to run at once.
-    pub fn resume_later(&self, current: &str, arguments: &[&str]) -> Command {
-        let mut command = self.yard.command(&[&["resume", "--json"], arguments].concat());
+    /// Returns a `resume --json` command with these arguments in the session `current`, to run many at once.
+    pub fn resume_command(&self, current: &str, arguments: &[&str]) -> Command {
+        let mut command = self.test_env.command(&[&["resume", "--json"], arguments].concat());
         command
             .env(self.dialect().session_variables[0], current)
             .stdout(Stdio::piped())
@@ -109,9 +109,9 @@ impl Loops {
     }
 }
 
-/// Writes what oh-my-codex would have written of `session`: its directory, and its loop where it has one.
-fn write_as_omx(yard: &Yard, session: &Session) {
-    let directory = yard.store_path().join("sessions").join(session.id.as_str());
+/// Writes `session` as oh-my-codex would: its directory, and the file of its loop if it has one.
+fn write_as_omx(test_env: &TestEnv, session: &Session) {
+    let directory = test_env.store_path().join("sessions").join(session.id.as_str());
     std::fs::create_dir_all(&directory).unwrap();
     let Some(state) = &session.loop_state else { return };
     let agent = session.agent.clone().unwrap_or_default();
@@ -125,14 +125,14 @@ fn write_as_omx(yard: &Yard, session: &Session) {
     std::fs::write(directory.join("ralph-state.json"), text).unwrap();
 }
 
-/// The time, without a clock's last digits.
+/// Returns the time `span` ago, in whole seconds.
 pub fn ago(span: Duration) -> Time {
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let epoch: Time = "1970-01-01T00:00:00Z".parse().unwrap();
     epoch.saturating_add(Duration::from_secs(seconds)).saturating_sub(span)
 }
 
-/// A session that has ended. Its host is far away: nobody can look at its processes, and nobody has to.
+/// Returns a session that has ended on another host, so that its processes are not inspected.
 pub fn ended(id: &str) -> Session {
     let host = Host::new("elsewhere", "far");
     let mut session = Session::new(id.parse().unwrap(), host, ago(Duration::from_secs(7200)));
@@ -141,7 +141,7 @@ pub fn ended(id: &str) -> Session {
     session
 }
 
-/// A session that has ended and left an active loop of [`AGENT`], last touched so long ago.
+/// Returns a session that has ended and left an active loop of [`AGENT`], last updated `touched` ago.
 pub fn driven(id: &str, touched: Duration) -> Session {
     let mut session = ended(id);
     session.agent = Some(Agent { session_id: Some(AGENT.to_owned()), ..Agent::default() });
@@ -157,7 +157,7 @@ pub fn driven(id: &str, touched: Duration) -> Session {
     session
 }
 
-/// Every file below `dir` with its content, but SQLite's shared memory, which holds nothing.
+/// Returns every file below `dir` with its content, except SQLite's shared memory, which holds no data.
 pub fn bytes_below(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -171,19 +171,19 @@ pub fn bytes_below(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Damages every copy of `text` in the files of the store, so that neither a checksum nor a parser accepts
-/// what it is part of.
-pub fn damage(yard: &Yard, text: &str) {
-    if yard.store_url().starts_with("sqlite:") {
-        // A backup has everything in one file; with a log beside it, that would count instead.
-        let backup = yard.ok(&["backup"]);
-        std::fs::copy(backup, yard.store_path()).unwrap();
+/// Damages every copy of `text` in the files of the store, so that neither the checksum nor the parser accepts the
+/// record that contains it.
+pub fn damage(test_env: &TestEnv, text: &str) {
+    if test_env.store_url().starts_with("sqlite:") {
+        // A backup has everything in one file. With a write-ahead log beside it, SQLite would read the log.
+        let backup = test_env.ok(&["backup"]);
+        std::fs::copy(backup, test_env.store_path()).unwrap();
         for log in ["sessions.db-wal", "sessions.db-shm"] {
-            std::fs::remove_file(yard.state_dir().join(log)).unwrap();
+            std::fs::remove_file(test_env.state_dir().join(log)).unwrap();
         }
     }
     let mut found = false;
-    for (path, mut bytes) in bytes_below(&yard.state_dir()) {
+    for (path, mut bytes) in bytes_below(&test_env.state_dir()) {
         if path.components().any(|part| part.as_os_str() == "backups") {
             continue;
         }
@@ -197,5 +197,5 @@ pub fn damage(yard: &Yard, text: &str) {
             std::fs::write(path, bytes).unwrap();
         }
     }
-    assert!(found, "`{text}` is nowhere in the store");
+    assert!(found, "`{text}` is not in the store");
 }

@@ -1,4 +1,4 @@
-//! Where a case takes place: the probe under test, a session of its own, and its processes.
+//! The test environment of a case: the probe under test, a session, and its processes.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -8,31 +8,31 @@ use std::time::Duration;
 
 use pollster::block_on;
 use sexton_core::probe::{COOKIE, EndPolicy, Ended, Group, Members};
-use sexton_core::{Liveness, ProcessIdentity, ProcessProbe, SessionId};
+use sexton_core::{Liveness, Others, ProcessIdentity, ProcessProbe, SessionId};
 
 use super::ProbeSubject;
 use super::actor::ACTOR;
 use crate::role::{self, Helper};
 
-/// SIGINT, SIGTERM and SIGKILL, by their numbers: so they are in reports.
+/// Signal numbers, as in reports.
 pub(super) const INT: i32 = 2;
 /// See [`INT`].
 pub(super) const TERM: i32 = 15;
 /// See [`INT`].
 pub(super) const KILL: i32 = 9;
 
-/// A session that no other case knows.
-pub(super) struct Scene {
+/// The probe under test and a new session.
+pub(super) struct TestEnv {
     /// The probe under test.
     pub(super) probe: Box<dyn ProcessProbe>,
-    /// The session; its id is in the environment of the actors.
+    /// The session. Its id is in the environment of its members.
     pub(super) session: SessionId,
 }
 
-impl Scene {
-    pub(super) fn new(subject: &ProbeSubject) -> Scene {
+impl TestEnv {
+    pub(super) fn new(subject: &ProbeSubject) -> TestEnv {
         let probe = (subject.open)().expect("the probe works here");
-        Scene { probe, session: SessionId::random() }
+        TestEnv { probe, session: SessionId::random() }
     }
 
     /// Starts a process of this session that performs `acts`.
@@ -40,37 +40,42 @@ impl Scene {
         Actor::start(role::command(ACTOR).env(COOKIE, self.session.as_str()), acts)
     }
 
-    /// Starts a process of no session that performs `acts`.
+    /// Starts a process without a session that performs `acts`.
     pub(super) fn stranger<A: AsRef<OsStr>>(&self, acts: impl IntoIterator<Item = A>) -> Actor {
         Actor::start(&mut role::command(ACTOR), acts)
     }
 
-    /// The identity of a process that must be alive.
+    /// Returns the identity of a process that must be alive.
     pub(super) fn identify(&self, pid: u32) -> ProcessIdentity {
         block_on(self.probe.identify(pid)).expect("a living process has an identity")
     }
 
-    /// What the probe says of a process now.
+    /// Returns the liveness of a process according to the probe.
     pub(super) fn observe(&self, identity: &ProcessIdentity) -> Liveness {
         block_on(self.probe.observe(identity))
     }
 
-    /// The session's group, beginning at `process`.
+    /// Returns the session's group with the command `process`.
     pub(super) fn group(&self, process: Option<ProcessIdentity>) -> Group {
-        Group { session: self.session.clone(), process, supervisor: None, cgroup: None }
+        Group { process, ..Group::of_cookie(&self.session) }
     }
 
-    /// The members of `group`.
+    /// Returns the members of `group`.
     pub(super) fn members(&self, group: &Group) -> Members {
-        block_on(self.probe.members(group)).expect("the processes can be listed")
+        self.members_beside(group, &Others::none())
     }
 
-    /// The pids of the members of `group`, sorted.
+    /// Returns the members of `group` while `others` are active.
+    pub(super) fn members_beside(&self, group: &Group, others: &Others) -> Members {
+        block_on(self.probe.members(group, others)).expect("the processes can be listed")
+    }
+
+    /// Returns the sorted pids of the members of `group`.
     pub(super) fn member_pids(&self, group: &Group) -> Vec<u32> {
         sorted(self.members(group).processes.iter().map(|process| process.pid))
     }
 
-    /// The pids of those whose working directory is in `dir`, sorted.
+    /// Returns the sorted pids of the processes whose working directory is in `dir`.
     pub(super) fn occupant_pids(&self, dir: &Path) -> Vec<u32> {
         let occupants = block_on(self.probe.occupants(dir)).expect("the processes can be listed");
         for pid in occupants.unreadable {
@@ -83,8 +88,8 @@ impl Scene {
     pub(super) fn terminate(&self, groups: &[Group], policy: &EndPolicy) -> Vec<Ended> {
         let ended = block_on(self.probe.terminate(groups, policy)).expect("processes can be ended");
         let sessions: Vec<&SessionId> = ended.iter().map(|ended| &ended.session).collect();
-        let asked: Vec<&SessionId> = groups.iter().map(|group| &group.session).collect();
-        assert_eq!(sessions, asked, "one report for each group, in their order");
+        let expected: Vec<&SessionId> = groups.iter().map(|group| &group.session).collect();
+        assert_eq!(sessions, expected, "one report for each group, in the same order");
         ended
     }
 
@@ -94,32 +99,33 @@ impl Scene {
     }
 }
 
-/// Checks that `pid`, which a probe calls unreadable, is: there may be such a process of our own user,
-/// such as an init with more rights, and it is for nobody to guess where it is. One that was just ending
-/// has given up its directory before it is gone; it may be called unreadable too.
+/// Checks that `pid`, which a probe reports as unreadable, is. The user may have such a process, for example an init
+/// with more rights, and its directory is unknown. A process that is exiting has no directory any more, so it may be
+/// reported as unreadable too.
 fn require_unreadable(pid: u32) {
     let process = format!("/proc/{pid}");
     let Ok(metadata) = std::fs::metadata(&process) else { return };
     let own = rustix::process::geteuid().as_raw();
-    assert_eq!(metadata.uid(), own, "process {pid} is another user's: it does not count");
+    assert_eq!(metadata.uid(), own, "process {pid} belongs to another user and must not count");
     let cwd = std::fs::read_link(format!("{process}/cwd"));
     assert!(cwd.is_err(), "process {pid} can be read: it is in {cwd:?}");
 }
 
-/// The policy of most cases: `grace`, and nobody spared.
+/// Returns the policy of most cases: `grace`, and no spared process.
 pub(super) fn within(grace: Duration) -> EndPolicy {
-    EndPolicy { grace, first_signal: INT, kill_wait: Duration::from_secs(30), spare: Vec::new() }
+    let (spare, others) = (Vec::new(), Others::none());
+    EndPolicy { grace, first_signal: INT, kill_wait: Duration::from_secs(30), spare, others }
 }
 
-/// Numbers in order.
+/// Sorts numbers.
 pub(super) fn sorted(numbers: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let mut numbers: Vec<u32> = numbers.into_iter().collect();
     numbers.sort_unstable();
     numbers
 }
 
-/// A process that performs acts, with all that descends from it. When it is dropped, the first one is
-/// killed and reaped, and the leash lets the others go.
+/// A process that performs acts, and its descendants. When it is dropped, the first process is killed and reaped, and
+/// the others exit because their standard input closes.
 pub(super) struct Actor(Helper);
 
 impl Actor {
@@ -129,33 +135,34 @@ impl Actor {
         Actor(Helper::spawn(command))
     }
 
-    /// The pid of the first process.
+    /// Returns the pid of the first process.
     pub(super) fn pid(&self) -> u32 {
         self.0.pid()
     }
 
-    /// The pids of the processes that say `labels`, in that order, each exactly once.
+    /// Returns the pids of the processes that print `labels`, in that order.
     pub(super) fn pids<const N: usize>(&self, labels: [&str; N]) -> [u32; N] {
-        let mut said = Vec::new();
+        let mut printed = Vec::new();
         for _ in labels {
             let line = self.0.line();
             let (label, pid) = line.rsplit_once(' ').expect("a label and a pid");
-            said.push((label.to_owned(), pid.parse().expect("a pid")));
+            printed.push((label.to_owned(), pid.parse().expect("a pid")));
         }
-        labels.map(|label| said.iter().find(|(said, _)| said == label).expect("every label is said").1)
+        labels
+            .map(|label| printed.iter().find(|(found, _)| found == label).expect("every label is printed").1)
     }
 
-    /// Waits until every process of the play has ended, whatever it still says; panics where one does not.
+    /// Waits until the actor and all its descendants have exited. Panics if one does not.
     pub(super) fn wait_until_all_gone(&self) {
-        assert!(self.0.has_fallen_silent(), "a process of the play lives on");
+        assert!(self.0.wait_for_output_end(), "a process of the actor still runs");
     }
 
-    /// Whether the first process still runs: it has neither exited nor been killed.
+    /// Returns whether the first process still runs.
     pub(super) fn is_running(&mut self) -> bool {
         self.0.find_status().is_none()
     }
 
-    /// Kills the first process, and leaves its zombie.
+    /// Kills the first process without reaping it.
     pub(super) fn become_zombie(&self) {
         self.0.signal(rustix::process::Signal::KILL);
         self.0.wait_for_zombie();
@@ -166,7 +173,7 @@ impl Actor {
         self.0.wait_until_stopped();
     }
 
-    /// Lets the leash go and waits until everyone ended and the first process is reaped.
+    /// Closes standard input, waits until all processes have exited, and reaps the first one.
     pub(super) fn finish(self) {
         drop(self.0.finish());
     }
