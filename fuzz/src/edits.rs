@@ -1,5 +1,5 @@
-//! A file that is mostly as it should be: a template, and the changes that an input makes to it. So each byte of
-//! an input matters, and the file can have many pages.
+//! A file that is mostly valid: a template, and the changes that an input makes to it. So each byte of an
+//! input matters, and the file can have many pages.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use crate::{split_number, split_piece};
 /// The size of a page.
 pub const PAGE: usize = 4096;
 
-/// What came of a template.
+/// A changed template.
 pub struct Edited {
     /// The file.
     pub file: Vec<u8>,
-    /// The beside file.
+    /// Its write-ahead log.
     pub log: Vec<u8>,
-    /// The pages of the file that differ; the log is never among them.
+    /// The pages of the file that differ, without those in the log.
     pub pages: BTreeSet<usize>,
     /// Whether the log, or the length of the file, was changed.
     pub beyond_pages: bool,
 }
 
-/// Changes `file` and `log` as `input` says: bytes are written over, pages copied, ends cut off.
+/// Changes `file` and `log` as `input` selects: bytes are overwritten, pages copied, ends truncated.
 pub fn edit(file: &[u8], log: &[u8], mut input: &[u8]) -> Edited {
     let mut edited =
         Edited { file: file.to_vec(), log: log.to_vec(), pages: BTreeSet::new(), beyond_pages: false };

@@ -1,6 +1,7 @@
-//! Bytes as zlib stores them, uncompressed, with the right checksum: what a fuzzer writes arrives.
+//! Bytes as zlib stores them, uncompressed, with a valid checksum, so that the fuzzer's bytes are read
+//! unchanged.
 
-/// `content` as a stream of zlib's.
+/// Returns `content` as a zlib stream.
 pub fn store(content: &[u8]) -> Vec<u8> {
     let mut stream = vec![0x78, 0x01];
     let mut blocks = content.chunks(0xffff).peekable();

@@ -1,9 +1,9 @@
-//! What is read of repositories without libgit2: packs and their indexes, differences, the index of a worktree,
-//! patterns, and the manifest of a rescue.
+//! The parts of repositories that are read without libgit2: packs and their indexes, deltas, the index of a
+//! worktree, patterns, and the manifest of a rescue.
 //!
-//! The first letter says what follows: `d` a base behind its length and a difference; `p` the index of a pack
-//! behind its length and the pack; `o` a list of objects that a pack is made of; `i` the index of a worktree;
-//! `b` a bitmap; `w` a pattern behind its length and a path; `m` a manifest.
+//! The first letter selects the format: `d` a base with its length before it, then a delta; `p` the index of
+//! a pack with its length before it, then the pack; `o` a list of objects from which a pack is made; `i` the
+//! index of a worktree; `b` a bitmap; `w` a pattern with its length before it, then a path; `m` a manifest.
 #![no_main]
 
 use std::fs::File;
@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
             let (entries, bitmap) = split_number::<2>(input);
             git::bitmap(bitmap, entries);
         }
-        // Patterns of people: git's own matching takes for ever on some that are long.
+        // Patterns of users: git's own matching does not terminate in reasonable time for some long ones.
         b'w' => {
             let (pattern, path) = split_piece::<1>(&input[..input.len().min(48)]);
             git::pattern(pattern, path);
@@ -51,8 +51,8 @@ fn in_memory(bytes: &[u8]) -> File {
     file
 }
 
-/// A pack whose objects are as the input says: each a byte for its kind and how its size lies, a byte for the
-/// object that it differs from, and its content behind its length.
+/// Returns a pack whose objects the input describes: each is a byte for its kind and how its size is wrong, a
+/// byte for its base object, and its content with its length before it.
 fn make_pack(mut input: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut pack = b"PACK\0\0\0\x02\0\0\0\x01".to_vec();
     let mut objects: Vec<([u8; 20], usize)> = Vec::new();

@@ -1,6 +1,6 @@
 //! Documents: records, exit files, payloads of hooks, and the files of other tools.
 //!
-//! The first letter says what follows: `r` a record, `e` an exit file, `h` a payload, `t` a
+//! The first letter selects the format: `r` a record, `e` an exit file, `h` a payload, `t` a
 //! dispatch-sessions.json, `o` a ralph-state.json, `i` an intent without its checksum.
 #![no_main]
 
@@ -24,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// A record that is read is written so that it reads the same, with everything that it said.
+/// A record that can be read is written so that it reads the same, with every field that it had.
 fn read_record(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     let Ok(session) = Session::from_json(text) else { return };
@@ -34,28 +34,28 @@ fn read_record(input: &[u8]) {
     assert!(!written.contains('\n'), "a record is one line");
     let again = Session::from_json(&written).unwrap_or_else(|error| panic!("{error}: {written}"));
     assert_eq!(again, session);
-    let said = serde_json::from_str(text).expect("it was read");
-    require_said(&said, &serde_json::from_str(&written).expect("it was read"), "");
+    let before = serde_json::from_str(text).expect("valid JSON");
+    require_kept(&before, &serde_json::from_str(&written).expect("valid JSON"), "");
 }
 
-/// Whatever the one document says, the other says too.
-fn require_said(before: &Value, after: &Value, place: &str) {
+/// Requires that every value of the first document is in the second.
+fn require_kept(before: &Value, after: &Value, place: &str) {
     match (before, after) {
         (Value::Object(fields), Value::Object(kept)) => {
             for (name, value) in fields {
                 let kept = kept.get(name).unwrap_or_else(|| panic!("{place}/{name} is lost"));
-                require_said(value, kept, &format!("{place}/{name}"));
+                require_kept(value, kept, &format!("{place}/{name}"));
             }
         }
         (Value::Array(values), Value::Array(kept)) => {
             assert_eq!(values.len(), kept.len(), "{place}");
-            values.iter().zip(kept).for_each(|(value, kept)| require_said(value, kept, place));
+            values.iter().zip(kept).for_each(|(value, kept)| require_kept(value, kept, place));
         }
         _ => assert!(is_same(before, after), "{place}: {before} became {after}"),
     }
 }
 
-/// One moment has several spellings, and so has text: as bytes, or plain.
+/// A time can be written in several ways, and so can text: as bytes, or plain.
 fn is_same(before: &Value, after: &Value) -> bool {
     let time = |value: &Value| value.as_str().and_then(|text| text.parse::<Time>().ok());
     let is_text = |value: &Value| value.is_string() || value.get("bytes").is_some_and(Value::is_string);
@@ -73,16 +73,16 @@ fn read_exit(input: &[u8]) {
     let host = sexton_core::Host::unnamed();
     let mut session = Session::new(exit.session.clone(), host, now());
     session.status = sexton_core::Status::Running;
-    assert!(exit.apply(&mut session), "an end is recorded");
+    assert!(exit.apply(&mut session), "an exit is recorded");
     let ended = session.clone();
-    assert!(!exit.apply(&mut session) && session == ended, "and once only");
+    assert!(!exit.apply(&mut session) && session == ended, "an exit is recorded only once");
 }
 
-/// Whatever an agent says of itself, only what could be an id is kept of it.
+/// Of an agent's own data, only what can be an id is kept.
 fn read_payload(input: &[u8]) {
     let Ok(payload) = Payload::read(input) else { return };
-    for said in [&payload.session, &payload.thread].into_iter().flatten() {
-        assert!(!said.is_empty() && said.trim() == said, "{said:?}");
+    for id in [&payload.session, &payload.thread].into_iter().flatten() {
+        assert!(!id.is_empty() && id.trim() == id, "{id:?}");
     }
     let agent = AgentIdentity::new(payload.session.as_deref(), payload.thread.as_deref());
     for id in [agent.session_id(), agent.thread_id()].into_iter().flatten() {
@@ -94,7 +94,7 @@ fn require_safe(id: &SessionId) {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     assert!(
         (1..=64).contains(&id.as_str().len()) && id.as_str().bytes().all(plain),
-        "{id:?} is no file name"
+        "{id:?} is not a file name"
     );
 }
 

@@ -1,8 +1,8 @@
-//! Sexton's own stores: lines of a journal, whole journals, pages of a database, and both through their files.
+//! Sexton's own stores: lines of a journal, whole journals, pages of a database, and both as files.
 //!
-//! The first letter says what follows: `l` a line; `j` a journal behind two bytes for its mark; `f` a journal
-//! behind two bytes that say which bit of it is flipped; `s` a journal to be opened; `p` changes of a database
-//! that is read without SQLite, `d` of one that is opened.
+//! The first letter selects the format: `l` a line; `j` two bytes for the mark, then a journal; `f` two bytes
+//! that select the bit to flip, then a journal; `s` a journal to open; `p` changes of a database that is read
+//! without SQLite, `d` of one that is opened.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use sexton_fuzz::{split_kind, split_number};
 use sexton_store_json::fuzzing as json;
 use sexton_store_sqlite::fuzzing as sqlite;
 
-/// A database of a few sessions, some of whose records fill pages, and its log with a few commits more.
+/// A database with a few sessions, some of whose records fill pages, and its log with a few more commits.
 const DATABASE: &[u8] = include_bytes!("../templates/sessions.db");
 const LOG: &[u8] = include_bytes!("../templates/sessions.db-wal");
 
@@ -38,7 +38,8 @@ fuzz_target!(|input: &[u8]| {
             open("sessions.jsonl", &[("sessions.jsonl", journal)], sexton_store_json::open);
         }),
         b'p' => read_pages(input),
-        // SQLite takes ten times as long as all the rest: one in eight is enough, and always the same ones.
+        // SQLite takes ten times as long as all the rest: one input in eight is enough. The choice depends
+        // only on the input.
         b'd' if input.iter().fold(0_u8, |sum, byte| sum.rotate_left(3) ^ byte).is_multiple_of(8) => {
             let edited = edits::edit(DATABASE, LOG, input);
             let files = [("sessions.db", &*edited.file), ("sessions.db-wal", &*edited.log)];
@@ -55,22 +56,22 @@ fn with_sealed((number, input): (usize, &[u8]), check: impl FnOnce(usize, &[u8])
     check(number, &bytes);
 }
 
-/// Reads a damaged database. Damage that is in one page costs no more than if that page were lost.
+/// Reads a damaged database. Damage in one page must cost no more than the loss of that page.
 fn read_pages(input: &[u8]) {
     let mut edited = edits::edit(DATABASE, LOG, input);
     sqlite::seal(&mut edited.log);
     let found: BTreeMap<String, u64> = sqlite::salvage(&edited.file, &edited.log).into_iter().collect();
-    // The first page says which others are free: what it leads astray is not counted here.
+    // The first page lists the free pages: damage there is not checked here.
     if let (Some(page), 1, false) = (edited.pages.first(), edited.pages.len(), edited.beyond_pages)
         && *page > 0
     {
         for id in &outside_of_each_page()[*page] {
-            assert!(found.contains_key(id), "{id} is lost, and page {page} holds nothing of it");
+            assert!(found.contains_key(id), "{id} is lost, although page {page} holds no part of it");
         }
     }
 }
 
-/// For each page of the template, the sessions that are there without it.
+/// Returns, for each page of the template, the sessions that can be read without it.
 fn outside_of_each_page() -> &'static [BTreeSet<String>] {
     static OUTSIDE: OnceLock<Vec<BTreeSet<String>>> = OnceLock::new();
     OUTSIDE.get_or_init(|| {
@@ -83,7 +84,7 @@ fn outside_of_each_page() -> &'static [BTreeSet<String>] {
     })
 }
 
-/// Opens a store of hostile bytes: reading changes no byte, damage is reported and not written over, and a
+/// Opens a store of hostile bytes: reading changes no byte, damage is reported and not overwritten, and a
 /// repair keeps every record that could be read.
 fn open(name: &str, files: &[(&str, &[u8])], open: Open) {
     let directory = tempfile::tempdir().expect("a directory in memory");
@@ -91,7 +92,7 @@ fn open(name: &str, files: &[(&str, &[u8])], open: Open) {
         fs::write(directory.path().join(name), bytes).expect("a file in memory");
     }
     let path = directory.path().join(name);
-    let with = |access| open(&StoreOptions { path: path.clone(), access, durability: Durability::Process });
+    let with = |access| open(&StoreOptions::new(path.clone(), access, Durability::Process));
     let unchanged = |directory: &Path| {
         files.iter().all(|(name, bytes)| fs::read(directory.join(name)).is_ok_and(|now| now == *bytes))
     };

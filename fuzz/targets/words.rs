@@ -1,7 +1,9 @@
-//! Text that others write: what the kernel says of processes, configuration, and words of the command line.
+//! Text from other sources: the kernel's data about processes, configuration, and arguments of the command
+//! line.
 //!
-//! The first letter says what follows: `p` a /proc/PID/stat, `u` a status, `e` an environ, `m` a mountinfo and a
-//! cgroup with an empty line between them, `c` a configuration in TOML, `r` a .tf/ralph/config.json, `w` a word.
+//! The first letter selects the format: `p` a /proc/PID/stat, `u` a status, `e` an environ, `m` a mountinfo
+//! and a cgroup with an empty line between them, `c` a configuration in TOML, `r` a .tf/ralph/config.json,
+//! `w` a word.
 #![no_main]
 
 use std::path::Path;
@@ -34,8 +36,8 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// What `sexton config` shows means the same once more, and a repository that nobody trusts sets nothing of what
-/// needs trust.
+/// Requires that what `sexton config` shows can be read back with the same meaning, and that an untrusted
+/// repository sets nothing that needs trust.
 fn configure(text: &str) {
     let file = || FileLayer { path: "/c.toml".into(), text: text.to_owned() };
     let user = Layers { user: Some(file()), ..layers() };
@@ -53,9 +55,9 @@ fn configure_loop(text: &str) {
     for trusted in [true, false] {
         let Ok(read) = ticketflow::read(text, Path::new("/repo"), trusted) else { return };
         let path = "/repo/.tf/ralph/config.json".into();
-        let foreign = ForeignLayer { path, trusted, values: read.values };
+        let foreign = ForeignLayer { path, trusted, own_store: false, values: read.values };
         let config = Config::resolve(&Layers { foreign: Some(foreign), ..layers() });
-        // A bad value was replaced by its default and named: what is left is never refused.
+        // A bad value is replaced by its default and reported: the result is always valid.
         let config = config.unwrap_or_else(|error| panic!("{error}: {text}"));
         require_same(&config);
         let _ = Settings::from_config(&config);
@@ -77,7 +79,7 @@ fn require_same(config: &Config) {
     let shown = config.shown();
     let flags = shown.iter().filter(|one| one.origin != Origin::Default.to_string()).filter_map(|one| {
         match &one.value {
-            // A secret is not shown, and a list is no flag.
+            // A secret is not shown, and a list cannot be a flag.
             Value::String(text) if text != "set" => Some((one.info.key, "--flag", text.clone())),
             Value::Number(number) => Some((one.info.key, "--flag", number.to_string())),
             _ => None,
@@ -95,12 +97,13 @@ fn require_same(config: &Config) {
 }
 
 fn require_no_trust(config: &Config) {
-    for one in config.shown().iter().filter(|one| one.info.needs_trust) {
-        assert_eq!(one.origin, Origin::Default.to_string(), "{} was set by a stranger", one.info.key);
+    for one in config.shown().iter().filter(|one| one.info.needs_trust()) {
+        assert_eq!(one.origin, Origin::Default.to_string(), "{} was set without trust", one.info.key);
     }
 }
 
-/// Every kind of word: what is accepted is written so that it means the same, and can name what it names.
+/// Tries every kind of word: an accepted one is written so that it means the same, and is a valid file name
+/// if needed.
 fn read_word(word: &str) {
     if let Ok(id) = word.parse::<SessionId>() {
         assert_eq!(id.to_string(), word);
@@ -141,7 +144,7 @@ fn require_file_name(word: &str) {
     let mut parts = Path::new(word).components();
     assert!(
         matches!((parts.next(), parts.next()), (Some(std::path::Component::Normal(part)), None) if part == word),
-        "{word:?} is no file name"
+        "{word:?} is not a file name"
     );
     assert!(!word.contains(['\0', '\n']) && word.len() <= 255);
 }

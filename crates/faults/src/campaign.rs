@@ -1,4 +1,4 @@
-//! Trials, and what came of them.
+//! Trials and their results.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,39 +7,39 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// One way of attacking a promise.
+/// One attack on a promise.
 pub(crate) struct Scenario {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
     /// The promises it attacks.
     pub(crate) promises: &'static str,
-    /// What it does, in a sentence.
+    /// What it does, in one sentence.
     pub(crate) what: &'static str,
-    /// The deliberate defects that it must notice, one for each thing that it claims to attack.
+    /// The deliberate defects that it must detect, one for each thing that it claims to attack.
     pub(crate) mutants: &'static [&'static str],
     /// The programs that it needs, and the Debian package of each.
     pub(crate) tools: &'static [(&'static str, &'static str)],
-    /// About how long it takes in a full campaign.
+    /// Roughly how long it takes in a full campaign.
     pub(crate) minutes: u32,
-    /// Carries it out.
+    /// Runs it.
     pub(crate) run: fn(&mut Trials),
 }
 
-/// How scenarios are carried out.
+/// How scenarios are run.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    /// How much of each.
+    /// How much of each scenario is run.
     pub(crate) effort: Effort,
-    /// What random choices begin with.
+    /// The seed of random choices.
     pub(crate) seed: u64,
-    /// With so many violations a scenario stops.
+    /// A scenario stops after this many violations.
     pub(crate) enough: usize,
 }
 
-/// How much of a scenario is carried out.
+/// How much of a scenario is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
-    /// Enough to notice most defects, in minutes.
+    /// Enough to detect most defects, in minutes.
     Quick,
     /// Everything.
     Full,
@@ -54,26 +54,26 @@ pub(crate) struct Trials {
     trials: u64,
     faults: u64,
     violations: Vec<String>,
-    /// With so many violations it stops.
+    /// It stops after this many violations.
     enough: usize,
     begun: Instant,
-    /// When its user was last told how far it is.
-    told: Instant,
+    /// When progress was last printed.
+    reported: Instant,
 }
 
-/// How often its user is told how far a scenario is.
-const NEWS: Duration = Duration::from_secs(20);
+/// How often a scenario prints its progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(20);
 
-/// After so many violations of one scenario nothing more is learnt from it.
+/// More violations of one scenario than this add no information.
 pub(crate) const ENOUGH: usize = 5;
 
 thread_local! {
-    /// What the last panic of a scenario said; a trial's violation.
+    /// The message of the last panic of a scenario: a trial's violation.
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 impl Trials {
-    /// One of two values, by how much is to be done.
+    /// Returns one of two values, depending on the effort.
     pub(crate) fn either<T>(&self, quick: T, full: T) -> T {
         match self.effort {
             Effort::Quick => quick,
@@ -81,13 +81,18 @@ impl Trials {
         }
     }
 
-    /// At most so many of `all`, spread evenly; in a full campaign all of them.
+    /// Returns whether this is a full campaign.
+    pub(crate) fn is_full(&self) -> bool {
+        self.effort == Effort::Full
+    }
+
+    /// Returns at most `quick` of `all`, spread evenly; all of them in a full campaign.
     pub(crate) fn some_of<T: Clone>(&self, all: &[T], quick: usize) -> Vec<T> {
         let stride = self.either(all.len().div_ceil(quick.max(1)).max(1), 1);
         all.iter().step_by(stride).cloned().collect()
     }
 
-    /// Tells its user what comes next in a full campaign, which takes its time.
+    /// Prints what comes next, in a full campaign only, because that takes long.
     pub(crate) fn announce(&self, what: &str, count: usize) {
         if self.effort == Effort::Full {
             let seconds = self.begun.elapsed().as_secs();
@@ -95,7 +100,7 @@ impl Trials {
         }
     }
 
-    /// A number below `limit`, by xorshift: the same in every campaign with the same seed.
+    /// Returns a number below `limit`, by xorshift: the same in every campaign with the same seed.
     pub(crate) fn random(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -103,26 +108,26 @@ impl Trials {
         self.random % limit.max(1)
     }
 
-    /// Whether so much was found wrong that the scenario can stop.
-    pub(crate) fn is_hopeless(&self) -> bool {
+    /// Returns whether the scenario has so many violations that it can stop.
+    pub(crate) fn has_enough_violations(&self) -> bool {
         self.violations.len() >= self.enough
     }
 
     fn begin(of: &'static str, Plan { effort, seed, enough }: Plan) -> Trials {
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let (begun, violations) = (Instant::now(), Vec::new());
-        Trials { of, effort, random, trials: 0, faults: 0, violations, enough, begun, told: begun }
+        Trials { of, effort, random, trials: 0, faults: 0, violations, enough, begun, reported: begun }
     }
 
-    /// Carries out one trial, which returns how many faults really struck and panics where a promise is
-    /// broken. Does nothing where the scenario is hopeless already.
+    /// Runs one trial. `body` returns how many faults were really injected, and panics if a promise is
+    /// broken. Does nothing if the scenario already has enough violations.
     pub(crate) fn trial(&mut self, name: &str, body: impl FnOnce() -> u64) {
-        if self.is_hopeless() {
+        if self.has_enough_violations() {
             return;
         }
         self.trials += 1;
-        if self.told.elapsed() > NEWS {
-            self.told = Instant::now();
+        if self.reported.elapsed() > PROGRESS_INTERVAL {
+            self.reported = Instant::now();
             let (trials, faults, seconds) = (self.trials, self.faults, self.begun.elapsed().as_secs());
             eprintln!("   {}, {seconds} s, {faults} faults in {trials} trials: {name}", self.of);
         }
@@ -138,24 +143,24 @@ impl Trials {
     }
 }
 
-/// What came of one scenario.
+/// The result of one scenario.
 struct Outcome {
     scenario: &'static Scenario,
     trials: Trials,
     seconds: f64,
 }
 
-/// What came of all.
+/// The results of all scenarios.
 pub(crate) struct Campaign {
     outcomes: Vec<Outcome>,
 }
 
 impl Campaign {
-    /// Carries out these scenarios, as many at a time as there are processors: each works in yards of its own, and
-    /// holds what it traces to one of them.
+    /// Runs these scenarios, one per processor at a time. Each uses its own test environments, and pins what
+    /// it traces to one processor.
     pub(crate) fn run(scenarios: &[&'static Scenario], plan: Plan) -> Campaign {
         std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string().replace('\n', " "))));
-        // What takes longest begins first, so that no processor waits for it at the end.
+        // The longest begin first, so that no processor is idle at the end.
         let mut by_length: Vec<_> = scenarios.iter().copied().enumerate().collect();
         by_length.sort_by_key(|(_, scenario)| std::cmp::Reverse(scenario.minutes));
         let waiting = Mutex::new(by_length.into_iter());
@@ -173,12 +178,12 @@ impl Campaign {
         Campaign { outcomes: outcomes.into_iter().map(|(_, outcome)| outcome).collect() }
     }
 
-    /// Whether every promise held, and every scenario really attacked.
+    /// Returns whether every promise held, and every scenario injected at least one fault.
     pub(crate) fn is_clean(&self) -> bool {
         self.outcomes.iter().all(|one| one.trials.violations.is_empty() && one.trials.faults > 0)
     }
 
-    /// What a person reads.
+    /// Returns the results as a table.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "\n{:<12} {:>8} {:>8} {:>10} {:>9}  promises\n",
@@ -193,7 +198,7 @@ impl Campaign {
         }
         for Outcome { scenario, trials, .. } in &self.outcomes {
             if trials.violations.is_empty() && trials.faults == 0 {
-                text.push_str(&format!("{}: no fault was injected, so nothing was shown\n", scenario.name));
+                text.push_str(&format!("{}: no fault was injected, so nothing was tested\n", scenario.name));
             }
             for violation in &trials.violations {
                 text.push_str(&format!("{}: {violation}\n", scenario.name));
@@ -202,7 +207,7 @@ impl Campaign {
         text
     }
 
-    /// What a program reads.
+    /// Returns the results as JSON.
     pub(crate) fn json(&self) -> Value {
         let outcomes = self.outcomes.iter().map(|Outcome { scenario, trials, seconds }| {
             json!({
@@ -227,7 +232,7 @@ fn attack(scenario: &'static Scenario, plan: Plan) -> Outcome {
     Outcome { scenario, trials, seconds }
 }
 
-/// A scenario without its tools is a failed one, never one that was left out.
+/// A scenario whose tools are missing has failed; it is never skipped.
 fn require_tools(scenario: &Scenario, trials: &mut Trials) {
     for (program, package) in scenario.tools {
         let found = std::env::var_os("PATH").is_some_and(|path| {

@@ -1,11 +1,11 @@
-//! The fault campaign: every promise attacked, again and again, and the damage counted.
+//! The fault campaign: attacks every promise repeatedly, and counts violations.
 //!
-//! A scenario makes a yard with real sessions, real git and real stores, injects faults into the real
-//! program, and afterwards looks at what is left with its own eyes. A trial that finds a promise broken is a
-//! violation; the others go on. `cargo xtask faults` builds what is needed and calls this program; it can
-//! also be called with one scenario's name.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "talking to its user is all it does")]
-#![allow(clippy::unwrap_used, reason = "a trial that cannot go on is a violation")]
+//! A scenario creates a test environment with real sessions, real git and real stores, injects faults into
+//! the real program, and afterwards checks what is left without using that program's own judgement. A trial
+//! that finds a broken promise is a violation; the other trials continue. `cargo xtask faults` builds what is
+//! needed and runs this program; it can also be run with the name of one scenario.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
+#![allow(clippy::unwrap_used, reason = "a trial that cannot continue is a violation")]
 
 mod bystanders;
 mod campaign;
@@ -16,37 +16,37 @@ mod snapshot;
 use std::process::ExitCode;
 
 use clap::Parser;
-// Scenarios write records as no command would, through the stores themselves.
+// Scenarios write records that no command would write, directly through the stores.
 use sexton_store_json as _;
 use sexton_store_sqlite as _;
 
 use campaign::{Campaign, Effort, Plan};
 
-/// Attack every promise, and count the damage.
+/// Attack every promise and count violations.
 #[derive(Parser)]
 #[command(name = "faults")]
 struct Arguments {
-    /// The scenarios to run; all without one
+    /// The scenarios to run [default: all]
     scenarios: Vec<String>,
-    /// A part of each scenario, enough to notice most defects
+    /// Run a part of each scenario, enough to detect most defects
     #[arg(long)]
     quick: bool,
-    /// Print the scenarios and their mutants, as JSON
+    /// Print the scenarios and their mutants as JSON
     #[arg(long)]
     list: bool,
-    /// Also write the results there, as JSON
+    /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<std::path::PathBuf>,
-    /// Stop a scenario at its first violation, where all one asks is whether there is any
+    /// Stop a scenario at its first violation
     #[arg(long)]
     until_violation: bool,
-    /// What random choices begin with
+    /// Seed of random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 fn main() -> ExitCode {
-    // Scenarios call this program again for parts that must be processes of their own.
+    // Scenarios start this program again for parts that must be separate processes.
     if let Some(exit) = scenarios::play_role() {
         return exit;
     }

@@ -1,27 +1,27 @@
-//! File systems of a scenario's own: small ones, ones that can lose power, ones that can be frozen.
+//! File systems for scenarios: small ones, ones that can lose power, ones that can be frozen.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{PoisonError, RwLock};
 
-/// Held for reading by whoever has a mount namespace, and for writing where something is unmounted. A namespace has its
-/// own copy of all that is mounted when it is made: what is unmounted meanwhile would go on living there, and be found
-/// again, with all that it had in memory, by whoever mounts it next.
+/// Held for reading while a mount namespace exists, and for writing while something is unmounted. A namespace
+/// gets a copy of every mount that exists when it is created: a file system unmounted meanwhile stays alive
+/// there, and the next mount would find it again, with everything that it had in memory.
 pub(crate) static NAMESPACES: RwLock<()> = RwLock::new(());
 
 /// A file system that is mounted until it is dropped.
 pub(crate) struct Mounted {
     path: PathBuf,
-    /// What is mounted, to mount it again.
+    /// The arguments of `mount`, to mount it again.
     arguments: Vec<String>,
 }
 
-/// Runs a program that must succeed.
+/// Runs a program and panics if it fails.
 pub(crate) fn must(program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {stderr}");
 }
 
 impl Mounted {
@@ -34,13 +34,13 @@ impl Mounted {
         mounted
     }
 
-    /// A file system in memory, of so many bytes and files.
+    /// Mounts a file system in memory with this many bytes and files.
     pub(crate) fn tmpfs(path: &Path, bytes: &str, files: &str) -> Mounted {
         let options = format!("size={bytes},nr_inodes={files},mode=0700");
         Mounted::mount(path, &["-t", "tmpfs", "-o", &options, "tmpfs"])
     }
 
-    /// An ext4 file system in the file `image`, which is made with so many bytes and no content.
+    /// Mounts an ext4 file system in the file `image`, which is created with this many bytes.
     pub(crate) fn ext4(path: &Path, image: &Path, bytes: u64) -> Mounted {
         std::fs::File::create(image).unwrap().set_len(bytes).unwrap();
         let image = image.to_str().unwrap();
@@ -48,7 +48,7 @@ impl Mounted {
         Mounted::mount(path, &["-t", "ext4", "-o", "loop", image])
     }
 
-    /// Where it is.
+    /// Returns the mount point.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -64,14 +64,14 @@ impl Mounted {
         must("mount", &["-o", &format!("remount,{options}"), self.path.to_str().unwrap()]);
     }
 
-    /// Unmounts it, whoever still uses it. What is mounted again afterwards is read from the disk.
+    /// Unmounts it, even if it is in use. A later mount reads it from the disk.
     pub(crate) fn unmount(&self) {
-        let _nobody_has_a_copy = NAMESPACES.write().unwrap_or_else(PoisonError::into_inner);
+        let _no_namespace_has_a_copy = NAMESPACES.write().unwrap_or_else(PoisonError::into_inner);
         must("umount", &["-l", self.path.to_str().unwrap()]);
     }
 
-    /// Cuts the power: what was not synced is gone, and nothing can be written any more. Perl is a part of
-    /// every Debian system, and can ask the kernel for this without any unsafe code of ours.
+    /// Cuts the power: data that was not synced is lost, and nothing more can be written. Perl is part of
+    /// every Debian system, and can issue this ioctl without unsafe code here.
     pub(crate) fn cut_power(&self) {
         // EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH.
         let script =
@@ -79,12 +79,12 @@ impl Mounted {
         must("perl", &["-e", script, self.path.to_str().unwrap()]);
     }
 
-    /// Freezes it: whoever writes there sleeps, and cannot be killed, until it is thawed.
+    /// Freezes it: a process that writes there sleeps, and cannot be killed, until it is thawed.
     pub(crate) fn freeze(&self) {
         must("fsfreeze", &["-f", self.path.to_str().unwrap()]);
     }
 
-    /// Lets everybody go on.
+    /// Thaws it.
     pub(crate) fn thaw(&self) {
         must("fsfreeze", &["-u", self.path.to_str().unwrap()]);
     }
@@ -98,12 +98,12 @@ impl Drop for Mounted {
     }
 }
 
-/// Mounting needs rights that most users do not have.
+/// Fails unless this program runs as root, because only root can mount file systems.
 pub(crate) fn require_root() {
     assert!(rustix::process::geteuid().is_root(), "this scenario mounts file systems: run it as root");
 }
 
-/// Unmounts whatever is mounted somewhere below `directory`.
+/// Unmounts everything that is mounted below `directory`.
 pub(crate) fn unmount_below(directory: &Path) {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));

@@ -1,27 +1,27 @@
-//! A yard as it was: made once, put back before every trial.
+//! A copy of a test environment: taken once, restored before every trial.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use sexton_field::Yard;
+use sexton_test_harness::TestEnv;
 
-/// The state directory and the repository of a yard, set aside.
+/// A copy of the state directory and the repository of a test environment.
 pub(crate) struct Snapshot {
     pairs: [(PathBuf, PathBuf); 2],
 }
 
 impl Snapshot {
-    /// Sets a copy aside.
-    pub(crate) fn take(yard: &Yard) -> Snapshot {
-        let aside = |name: &str| yard.path().join(format!("{name}.aside"));
-        let pairs = [(yard.state_dir(), aside("state")), (yard.work_dir(), aside("work"))];
+    /// Takes a copy.
+    pub(crate) fn take(test_env: &TestEnv) -> Snapshot {
+        let aside = |name: &str| test_env.path().join(format!("{name}.aside"));
+        let pairs = [(test_env.state_dir(), aside("state")), (test_env.work_dir(), aside("work"))];
         for (live, aside) in &pairs {
             copy(live, aside);
         }
         Snapshot { pairs }
     }
 
-    /// Puts everything back.
+    /// Restores both directories.
     pub(crate) fn put_back(&self) {
         for (live, aside) in &self.pairs {
             std::fs::remove_dir_all(live).unwrap();

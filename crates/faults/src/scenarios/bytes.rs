@@ -1,5 +1,5 @@
-//! A store of fifty records, cut off at every byte and with every byte changed: what is read is true, what is
-//! missing is said, what was not touched stays readable, and nothing is overwritten.
+//! A store of fifty records, truncated at every byte and with every byte changed: records that are read are
+//! correct, missing ones are reported, unaffected ones stay readable, and nothing is overwritten.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,37 +7,37 @@ use std::path::{Path, PathBuf};
 use pollster::block_on;
 use sexton_core::store::Access;
 use sexton_core::{Batch, Query, Session, SessionId};
-use sexton_field::Yard;
-use sexton_field::records::{insert_records, open as open_yard};
+use sexton_test_harness::TestEnv;
+use sexton_test_harness::records::{insert_records, open as open_store};
 
-use super::deeds::finished;
 use super::ledger::open;
+use super::operations::finished;
 use crate::bystanders::Bystanders;
 use crate::campaign::{Scenario, Trials};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "bytes",
     promises: "I6",
-    what: "stores of 50 records, and SQLite's log, cut off at every byte and with every byte flipped",
+    what: "stores of 50 records, and SQLite's log, truncated at every byte and with every byte flipped",
     mutants: &["no_checksum", "no_mark", "reset_damaged"],
     tools: &[],
     minutes: 14,
     run,
 };
 
-/// What happens to a file.
+/// A change of a file.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     CutOff(usize),
     Flipped(usize),
 }
 
-/// The records that every store of this scenario has, besides that of the bystander.
+/// The number of records in every store of this scenario, besides the bystander's.
 const RECORDS: usize = 50;
 
 fn run(trials: &mut Trials) {
     for (store, in_log) in [("sqlite", false), ("sqlite", true), ("json", false)] {
-        if trials.is_hopeless() {
+        if trials.has_enough_violations() {
             return;
         }
         let target = Target::make(store, in_log);
@@ -51,15 +51,15 @@ fn run(trials: &mut Trials) {
             trials.trial(&name, || {
                 let harmed = harm.apply(&target.whole);
                 std::fs::write(&target.path, &harmed).unwrap();
-                let found = require_honest(&target.yard, &target.records);
+                let found = require_honest(&target.test_env, &target.records);
                 if let Harm::Flipped(_) = harm {
                     readable.note(found, target.records.len());
                 }
                 if number % often == 0 {
                     require_untouched(&target, &harmed);
-                    require_repaired(&target.yard, &target.records);
+                    require_repaired(&target.test_env, &target.records);
                 }
-                target.files.put_back(&target.yard);
+                target.files.put_back(&target.test_env);
                 1
             });
         }
@@ -67,11 +67,11 @@ fn run(trials: &mut Trials) {
             readable.require_most();
             0
         });
-        target.bystanders.require_untouched(&target.yard);
+        target.bystanders.require_untouched(&target.test_env);
     }
 }
 
-/// How much could be read of stores in which one byte had changed.
+/// How many records could be read from stores in which one byte was changed.
 #[derive(Default)]
 struct Readable {
     stores: usize,
@@ -86,7 +86,8 @@ impl Readable {
         self.wanted += wanted;
     }
 
-    /// One byte is in one record; where it is in what holds them together, more may go, but not so often.
+    /// One byte is usually in one record. A byte in the structure that connects the records may cost more of
+    /// them, but that is rare.
     fn require_most(&self) {
         let Readable { stores, records, wanted } = self;
         assert!(
@@ -96,9 +97,9 @@ impl Readable {
     }
 }
 
-/// A store, and the file of it that is harmed.
+/// A store, and the file of it that is damaged.
 struct Target {
-    yard: Yard,
+    test_env: TestEnv,
     bystanders: Bystanders,
     records: Records,
     files: Files,
@@ -107,29 +108,29 @@ struct Target {
 }
 
 impl Target {
-    /// With `in_log`, half of the records are only in SQLite's log: whoever wrote them was killed.
+    /// With `in_log`, half of the records are only in SQLite's log, as after a writer was killed.
     fn make(store: &'static str, in_log: bool) -> Target {
         let memory = Path::new("/dev/shm");
-        let yard = if memory.is_dir() { Yard::inside(memory, store) } else { Yard::on(store) };
-        let bystanders = Bystanders::plant(&yard);
+        let test_env = if memory.is_dir() { TestEnv::inside(memory, store) } else { TestEnv::on(store) };
+        let bystanders = Bystanders::plant(&test_env);
         let early = if in_log { RECORDS / 2 } else { RECORDS };
-        insert_records(&yard, (0..early).map(finished).collect());
-        let writer = open_yard(&yard);
-        // In two commits, so that one can be whole and the other not.
+        insert_records(&test_env, (0..early).map(finished).collect());
+        let writer = open_store(&test_env);
+        // In two commits, so that one can be intact and the other not.
         for half in [early..(early + RECORDS) / 2, (early + RECORDS) / 2..RECORDS] {
             let batch = half.map(finished).fold(Batch::new(), Batch::insert);
             block_on(writer.commit(batch)).unwrap();
         }
-        let files = Files::of(&yard);
+        let files = Files::of(&test_env);
         drop(writer);
-        files.put_back(&yard);
-        let path = if in_log { yard.state_dir().join("sessions.db-wal") } else { yard.store_path() };
+        files.put_back(&test_env);
+        let path = if in_log { test_env.state_dir().join("sessions.db-wal") } else { test_env.store_path() };
         let whole = std::fs::read(&path).unwrap();
         assert!(!whole.is_empty(), "there is nothing in {}", path.display());
-        let records = load(&yard);
+        let records = load(&test_env);
         assert_eq!(records.len(), RECORDS + 1);
-        files.put_back(&yard);
-        Target { yard, bystanders, records, files, path, whole }
+        files.put_back(&test_env);
+        Target { test_env, bystanders, records, files, path, whole }
     }
 }
 
@@ -148,20 +149,21 @@ impl Harm {
 
 type Records = BTreeMap<SessionId, Session>;
 
-fn load(yard: &Yard) -> Records {
-    let listing = block_on(open(&yard.store_url(), Access::Read).unwrap().list(&Query::all())).unwrap();
+fn load(test_env: &TestEnv) -> Records {
+    let listing = block_on(open(&test_env.store_url(), Access::Read).unwrap().list(&Query::all())).unwrap();
     listing.sessions.into_iter().map(|session| (session.id.clone(), session)).collect()
 }
 
-/// Whatever is read is as it was written; where something is missing, that was said. Says how much was read.
-fn require_honest(yard: &Yard, whole: &Records) -> usize {
-    // One that cannot be opened or listed at all says why: that is a way to be honest.
-    let Ok(store) = open(&yard.store_url(), Access::Read) else { return 0 };
+/// Requires that every record that is read is as it was written, and that missing ones are reported. Returns
+/// how many were read.
+fn require_honest(test_env: &TestEnv, whole: &Records) -> usize {
+    // A store that cannot be opened or listed at all returns an error, which counts as a report.
+    let Ok(store) = open(&test_env.store_url(), Access::Read) else { return 0 };
     let Ok(listing) = block_on(store.list(&Query::all())) else { return 0 };
     require_true(&listing.sessions, whole);
-    let said = !listing.damage.is_empty() || !store.damage().is_empty();
+    let reported = !listing.damage.is_empty() || !store.damage().is_empty();
     let missing = whole.len() - listing.sessions.len();
-    assert!(missing == 0 || said, "{missing} records are missing, and nothing says so");
+    assert!(missing == 0 || reported, "{missing} records are missing and not reported");
     listing.sessions.len()
 }
 
@@ -171,26 +173,26 @@ fn require_true(sessions: &[Session], whole: &Records) {
     }
 }
 
-/// Commands that would write refuse, and the damaged file stays as it is.
+/// Requires that commands that would write fail, and that the damaged file does not change.
 fn require_untouched(target: &Target, harmed: &[u8]) {
-    let ran = target.yard.sexton(&["ps", "-a", "--json"]);
+    let ran = target.test_env.sexton(&["ps", "-a", "--json"]);
     assert!([0, 5].contains(&ran.code), "ps exits {}: {}", ran.code, ran.stderr);
     if ran.code == 5 {
-        let written = target.yard.sexton(&["prune", "--ttl", "1d"]);
+        let written = target.test_env.sexton(&["prune", "--ttl", "1d"]);
         assert_eq!(written.code, 5, "{}", written.stderr);
         assert!(std::fs::read(&target.path).unwrap() == harmed, "a damaged store was overwritten");
     }
 }
 
-/// A repair keeps what can be read and makes the store writable.
-fn require_repaired(yard: &Yard, whole: &Records) {
-    let readable = yard.sexton(&["ps", "-a", "--json"]).stdout;
+/// Requires that a repair keeps what can be read and makes the store writable.
+fn require_repaired(test_env: &TestEnv, whole: &Records) {
+    let readable = test_env.sexton(&["ps", "-a", "--json"]).stdout;
     let before = serde_json::from_str::<Vec<serde_json::Value>>(&readable).map_or(0, |records| records.len());
-    let ran = yard.sexton(&["doctor", "--repair"]);
+    let ran = test_env.sexton(&["doctor", "--repair"]);
     assert!(ran.code == 0 || ran.stderr.contains("newer"), "doctor exits {}: {}", ran.code, ran.stderr);
     if ran.code == 0 {
-        assert_eq!(yard.sexton(&["ps", "-a"]).code, 0);
-        let kept = load(yard).into_values().collect::<Vec<_>>();
+        assert_eq!(test_env.sexton(&["ps", "-a"]).code, 0);
+        let kept = load(test_env).into_values().collect::<Vec<_>>();
         require_true(&kept, whole);
         assert!(kept.len() >= before, "{before} records could be read, and a repair kept {}", kept.len());
     }
@@ -200,15 +202,15 @@ fn require_repaired(yard: &Yard, whole: &Records) {
 struct Files(BTreeMap<PathBuf, Vec<u8>>);
 
 impl Files {
-    fn of(yard: &Yard) -> Files {
-        // SQLite's shared memory is made anew by whoever comes first.
-        let kept = paths(yard).into_iter().filter(|path| !path.to_string_lossy().ends_with("-shm"));
+    fn of(test_env: &TestEnv) -> Files {
+        // SQLite's shared memory is created again by the first process that opens the store.
+        let kept = paths(test_env).into_iter().filter(|path| !path.to_string_lossy().ends_with("-shm"));
         Files(kept.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect())
     }
 
-    /// Puts them back, and removes what came since.
-    fn put_back(&self, yard: &Yard) {
-        for path in paths(yard).into_iter().filter(|path| !self.0.contains_key(path)) {
+    /// Restores them, and removes files that were created since.
+    fn put_back(&self, test_env: &TestEnv) {
+        for path in paths(test_env).into_iter().filter(|path| !self.0.contains_key(path)) {
             std::fs::remove_file(path).unwrap();
         }
         for (path, bytes) in &self.0 {
@@ -217,7 +219,7 @@ impl Files {
     }
 }
 
-fn paths(yard: &Yard) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(yard.state_dir()).unwrap().map(Result::unwrap);
+fn paths(test_env: &TestEnv) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(test_env.state_dir()).unwrap().map(Result::unwrap);
     entries.filter(|entry| entry.file_type().unwrap().is_file()).map(|entry| entry.path()).collect()
 }

@@ -20,7 +20,7 @@ fn run(trials: &mut Trials) {
     require_root();
     for store in ["sqlite", "json"] {
         for round in 0..trials.either(2, 10) {
-            if trials.is_hopeless() {
+            if trials.has_enough_violations() {
                 return;
             }
             let kilobytes = 400 + 40 * trials.random(10);
@@ -28,7 +28,7 @@ fn run(trials: &mut Trials) {
             let files = 6 + trials.random(6);
             trials
                 .trial(&format!("{store}, {files} files, round {round}"), || run_out_of_files(store, files));
-            // Which commit it strikes, and whether it is one of ours that hears of it first, is chance.
+            // It is random which commit fails, and whether one of our syncs is the first to return the error.
             for _ in 0..2 {
                 let megabytes = 6 + trials.random(4);
                 let name = format!("{store}, failing sync, round {round}");
@@ -38,7 +38,8 @@ fn run(trials: &mut Trials) {
     }
 }
 
-/// Commits until nothing goes any more; what was acknowledged is there, and with more room it goes on.
+/// Commits until the disk is full. Acknowledged records must be there, and with more space the commits must
+/// continue.
 fn fill(store: &str, kilobytes: u64) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let disk = Mounted::tmpfs(&directory.path().join("disk"), &format!("{kilobytes}k"), "100");
@@ -51,15 +52,15 @@ fn fill(store: &str, kilobytes: u64) -> u64 {
     Ledger::require_kept(&full, &neighbours, &url);
     disk.remount("size=64m");
     let mut next = Ledger::start(&url, true);
-    next.listen_until(20);
-    assert_eq!(next.failure, None, "with room again it should go on");
+    next.read_until(20);
+    assert_eq!(next.failure, None, "it should continue when there is space again");
     next.kill();
     let [full] = full;
     Ledger::require_kept(&[full, next], &neighbours, &url);
     1
 }
 
-/// A store that cannot make its files says so, and one that is there already stays readable.
+/// Requires that a store that cannot create its files says so, and that an existing one stays readable.
 fn run_out_of_files(store: &str, files: u64) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let disk = Mounted::tmpfs(&directory.path().join("disk"), "8m", &files.to_string());
@@ -69,7 +70,7 @@ fn run_out_of_files(store: &str, files: u64) -> u64 {
             break;
         }
     }
-    // Room for `number` files again, one more at a time, until the store works.
+    // Deletes one file at a time until the store can be opened.
     for number in 0.. {
         match open(&url, Access::Write) {
             Ok(_) => break,
@@ -80,14 +81,14 @@ fn run_out_of_files(store: &str, files: u64) -> u64 {
     disk.remount("nr_inodes=100");
     let neighbours = prepare(&url);
     let mut ledger = Ledger::start(&url, true);
-    ledger.listen_until(5);
+    ledger.read_until(5);
     ledger.kill();
     Ledger::require_kept(&[ledger], &neighbours, &url);
     1
 }
 
-/// A file system larger than what it lies on: writing works, and one day a sync fails. What was acknowledged
-/// before is there when the disk is looked at afresh.
+/// A file system larger than the one below it: writes succeed until a sync fails. Records that were
+/// acknowledged before that must be there when the disk is mounted again.
 fn fail_sync(store: &str, megabytes: u64) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let below = Mounted::tmpfs(&directory.path().join("below"), &format!("{megabytes}m"), "100");
@@ -95,11 +96,11 @@ fn fail_sync(store: &str, megabytes: u64) -> u64 {
     let url = url_in(disk.path(), store);
     let neighbours = prepare(&url);
     let mut ledger = Ledger::start(&url, true);
-    ledger.listen_until(3);
-    // Something else fills what is below.
+    ledger.read_until(3);
+    // Another file fills the file system below.
     let filler = std::fs::File::create(below.path().join("filler")).unwrap();
     let fill = std::io::copy(&mut std::io::repeat(0), &mut &filler);
-    assert!(fill.is_err(), "what is below was never full");
+    assert!(fill.is_err(), "the file system below was never full");
     ledger.end();
     assert!(ledger.failure.is_some(), "no sync ever failed");
     disk.unmount();

@@ -1,4 +1,4 @@
-//! A process that commits records one after another and says of each that it is committed: what it said must
+//! A process that commits records one after another and prints each acknowledged commit: what it printed must
 //! be true whatever happens to it, to its disk or to the machine.
 
 use std::collections::BTreeMap;
@@ -17,27 +17,26 @@ use sexton_core::{Batch, Host, Session, SessionId, Store, Time};
 
 use crate::bystanders::{NEIGHBOUR, Neighbours};
 
-/// The word that makes this program such a process.
+/// The argument that makes this program such a process.
 pub(crate) const ROLE: &str = "ledger-role";
 
 /// The record that all writers of a store change together.
 const SHARED: &str = "shared";
 
-/// The records that no writer makes.
+/// The records that no writer creates.
 const OTHERS: [&str; 2] = [SHARED, NEIGHBOUR];
 
-/// Long enough for anything on a loaded machine.
+/// Long enough for any step on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a stopped process is left so.
+/// How long a stopped process stays stopped.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// Opens the store that `url` names.
 pub(crate) fn open(url: &str, access: Access) -> Result<Box<dyn Store>, String> {
     let registry = Registry::linked().map_err(|error| error.to_string())?;
     let (plugin, path) = registry.require_store(url).map_err(|error| error.to_string())?;
-    (plugin.open)(&StoreOptions { path, access, durability: Durability::Power })
-        .map_err(|error| chain(&error))
+    (plugin.open)(&StoreOptions::new(path, access, Durability::Power)).map_err(|error| chain(&error))
 }
 
 /// An error and its causes.
@@ -46,13 +45,13 @@ fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// A session of which nothing is known.
+/// Returns a session with no data.
 pub(crate) fn blank(id: &SessionId) -> Session {
     let host = Host::new("m", "h");
     Session::new(id.clone(), host, Time::from(jiff::Timestamp::now()))
 }
 
-/// Puts the record there that all writers share, and neighbours whom none of them may disturb.
+/// Inserts the record that all writers share, and plants neighbours that none of them may change.
 pub(crate) fn prepare(url: &str) -> Neighbours {
     let shared = blank(&SHARED.parse().unwrap());
     block_on(open(url, Access::Write).unwrap().commit(Batch::new().insert(shared))).unwrap();
@@ -60,33 +59,33 @@ pub(crate) fn prepare(url: &str) -> Neighbours {
     Neighbours::plant(Path::new(path).parent().unwrap(), url)
 }
 
-/// How often the shared record was changed.
+/// Returns how often the shared record was changed.
 fn shared_turns(url: &str) -> u64 {
     let store = open(url, Access::Read).unwrap();
     let shared = block_on(store.load(&SHARED.parse().unwrap())).unwrap().unwrap();
     shared.tags.get("turn").map_or(0, |turn| turn.parse().unwrap())
 }
 
-/// Commits until it is killed or cannot go on; prints a line for each commit that was acknowledged.
+/// Commits until it is killed or a commit fails; prints a line for each acknowledged commit.
 pub(crate) fn play(arguments: &[String]) -> ExitCode {
     let [url, share] = arguments else { return ExitCode::from(2) };
-    let Err(why) = commit_for_ever(url, share == "share");
+    let Err(why) = commit_until_failure(url, share == "share");
     println!("failed {}", why.replace('\n', " "));
     ExitCode::FAILURE
 }
 
-fn commit_for_ever(url: &str, share: bool) -> Result<Infallible, String> {
+fn commit_until_failure(url: &str, share: bool) -> Result<Infallible, String> {
     let store = open(url, Access::Write)?;
-    let say = |line: &str| {
+    let print_line = |line: &str| {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|_| "nobody listens".to_owned())
+        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|_| "standard output is closed".to_owned())
     };
     let shared: SessionId = SHARED.parse().unwrap();
     loop {
         let id = SessionId::random();
-        say(&format!("begins {id}"))?;
+        print_line(&format!("begins {id}"))?;
         block_on(store.commit(Batch::new().insert(blank(&id)))).map_err(|error| chain(&error))?;
-        say(&format!("committed {id}"))?;
+        print_line(&format!("committed {id}"))?;
         if !share {
             continue;
         }
@@ -95,21 +94,21 @@ fn commit_for_ever(url: &str, share: bool) -> Result<Infallible, String> {
             session.tags.insert("turn".to_owned(), (turn + 1).to_string());
             true
         });
-        say("turns")?;
+        print_line("turns")?;
         block_on(turned).map_err(|error| chain(&error))?;
-        say("turned")?;
+        print_line("turned")?;
     }
 }
 
-/// A writer that runs, and what it has said so far.
+/// A running writer, and what it has printed so far.
 pub(crate) struct Ledger {
     child: Child,
     lines: Receiver<String>,
-    /// What it said of each record: whether the commit was acknowledged.
+    /// The records that it began to commit, and whether each commit was acknowledged.
     pub(crate) records: BTreeMap<SessionId, bool>,
     /// How many changes of the shared record it began, and how many were acknowledged.
     pub(crate) turns: (u64, u64),
-    /// Why it gave up.
+    /// Why it stopped.
     pub(crate) failure: Option<String>,
 }
 
@@ -131,54 +130,54 @@ impl Ledger {
         Ledger { child, lines, records: BTreeMap::new(), turns: (0, 0), failure: None }
     }
 
-    /// Listens until it has committed so many records, or has ended.
-    pub(crate) fn listen_until(&mut self, committed: usize) {
+    /// Reads until it has committed this many records, or has exited.
+    pub(crate) fn read_until(&mut self, committed: usize) {
         while self.committed() < committed && self.failure.is_none() {
             match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => self.hear(&line),
+                Ok(line) => self.handle_line(&line),
                 Err(_) => return,
             }
         }
     }
 
-    /// Hears what it has to say within a moment, if anything.
-    pub(crate) fn listen_for_a_moment(&mut self) {
+    /// Reads one line if it prints one soon.
+    pub(crate) fn read_briefly(&mut self) {
         if let Ok(line) = self.lines.recv_timeout(MOMENT) {
-            self.hear(&line);
+            self.handle_line(&line);
         }
     }
 
-    /// How many of its commits were acknowledged.
+    /// Returns how many of its commits were acknowledged.
     pub(crate) fn committed(&self) -> usize {
         self.records.values().filter(|acknowledged| **acknowledged).count()
     }
 
-    /// Which process it is.
+    /// Returns its pid.
     pub(crate) fn pid(&self) -> u64 {
         self.child.id().into()
     }
 
-    /// Stops it where it is, or lets it go on.
+    /// Sends it a signal, to stop or to continue it.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
-    /// Kills it, and hears what it had said until then.
+    /// Kills it, and reads what it had printed until then.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         self.end();
     }
 
-    /// Waits for its end, and hears the rest.
+    /// Waits until it exits, and reads the rest.
     pub(crate) fn end(&mut self) {
         self.child.wait().unwrap();
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
-            self.hear(&line);
+            self.handle_line(&line);
         }
     }
 
-    fn hear(&mut self, line: &str) {
+    fn handle_line(&mut self, line: &str) {
         match line.split_once(' ') {
             Some(("begins", id)) => _ = self.records.insert(id.parse().unwrap(), false),
             Some(("committed", id)) => _ = self.records.insert(id.parse().unwrap(), true),
@@ -189,8 +188,8 @@ impl Ledger {
         }
     }
 
-    /// Requires that everything it said is true: what was acknowledged is there, and nothing is there that
-    /// it never began. The neighbours are as they were.
+    /// Requires that everything it printed is true: acknowledged records exist, and no record exists that it
+    /// never began. The neighbours are unchanged.
     pub(crate) fn require_kept(ledgers: &[Ledger], neighbours: &Neighbours, url: &str) {
         neighbours.require_untouched(url);
         let store = open(url, Access::Read).unwrap();
@@ -204,8 +203,8 @@ impl Ledger {
         assert!(lost.is_empty(), "{} acknowledged records are lost: {lost:?}", lost.len());
         let strange: Vec<_> =
             found.iter().filter(|id| !OTHERS.contains(&id.as_str()) && !begun.contains_key(id)).collect();
-        assert!(strange.is_empty(), "nobody made {strange:?}");
-        // Every change of the shared record was made on top of the last.
+        assert!(strange.is_empty(), "no writer created {strange:?}");
+        // Every change of the shared record was based on the last one.
         let (begun, acknowledged) =
             ledgers.iter().fold((0, 0), |sum, one| (sum.0 + one.turns.0, sum.1 + one.turns.1));
         let turns = shared_turns(url);
@@ -223,7 +222,7 @@ impl Drop for Ledger {
     }
 }
 
-/// The URL of a store of this kind in `directory`.
+/// Returns the URL of a store of this kind in `directory`.
 pub(crate) fn url_in(directory: &Path, store: &str) -> String {
     let file: PathBuf = directory.join(if store == "sqlite" { "sessions.db" } else { "sessions.jsonl" });
     format!("{store}:{}", file.display())

@@ -1,13 +1,13 @@
-//! Every state that a worktree can be in when its session dies: recovered, and restored, everything is as it
-//! was; or it is kept, as it was, and that is said.
+//! Every state that a worktree can be in when its session dies: after recovery and restore everything is as
+//! it was; or it is kept unchanged, and that is reported.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sexton_field::repository::{Repository, files_under};
-use sexton_field::scene::end_behind_its_back;
-use sexton_field::strace::{Family, kill_family_at, mutating_calls, trace_family};
-use sexton_field::{Yard, eventually};
+use sexton_test_harness::crashed_env::kill_supervisor_and_command;
+use sexton_test_harness::repository::{Repository, files_under};
+use sexton_test_harness::strace::{Family, kill_family_at, mutating_calls, trace_family};
+use sexton_test_harness::{TestEnv, eventually};
 
 use crate::bystanders::Bystanders;
 use crate::campaign::{Scenario, Trials};
@@ -22,30 +22,30 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// How many bytes are many.
+/// How many bytes the large file has.
 const QUICK: &str = "5000000";
 const FULL: &str = "100000000";
 
-/// What becomes of a worktree.
+/// What happens to a worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Outcome {
     /// Rescued, removed, and restored as it was.
     Restored,
-    /// Kept as it was, for this reason.
+    /// Kept unchanged, for this reason.
     Kept(&'static str),
-    /// Kept as it was, for good: it cannot be told any more whose it is.
-    Disowned,
-    /// Nothing is left to rescue or to keep but what git has.
+    /// Kept unchanged permanently: it can no longer be determined which repository it belongs to.
+    Unattributed,
+    /// Removed before recovery: only what git stored is left to rescue.
     Gone,
 }
 
-/// A state: what the session's command does, and what happens to the repository when it is dead.
+/// A state: what the session's command does, and what happens to the repository after the session was killed.
 struct State {
     name: &'static str,
     work: &'static str,
-    after: fn(&Site),
+    after: fn(&DeadSession),
     repository: Kind,
-    fate: Fate,
+    outcome: Outcome,
 }
 
 /// What kind of repository it is.
@@ -58,9 +58,9 @@ enum Kind {
     WithSubmodule,
 }
 
-/// Most states are a script in a plain repository, and come back.
+/// Most states are a script in a plain repository, and are restored.
 const PLAIN: State =
-    State { name: "", work: "", after: |_| (), repository: Kind::Plain, fate: Fate::Restored };
+    State { name: "", work: "", after: |_| (), repository: Kind::Plain, outcome: Outcome::Restored };
 
 const STATES: &[State] = &[
     State { name: "modified", work: "echo more >> tracked", ..PLAIN },
@@ -82,14 +82,14 @@ const STATES: &[State] = &[
     State {
         name: "nested repository",
         work: "git init -q inner; echo work > inner/work",
-        fate: Fate::Kept("inner"),
+        outcome: Outcome::Kept("inner"),
         ..PLAIN
     },
     State {
         name: "submodule",
         work: "git -c protocol.file.allow=always submodule -q update --init; echo more >> module/tracked",
         repository: Kind::WithSubmodule,
-        fate: Fate::Kept("module"),
+        outcome: Outcome::Kept("module"),
         ..PLAIN
     },
     State {
@@ -122,31 +122,32 @@ const STATES: &[State] = &[
     State {
         name: "locked",
         work: "echo more >> tracked; git worktree lock --reason mine .",
-        fate: Fate::Kept("locked"),
+        outcome: Outcome::Kept("locked"),
         ..PLAIN
     },
     State {
         name: "directory gone",
         work: "echo more >> tracked; git add tracked",
-        after: |site| std::fs::remove_dir_all(&site.tree).unwrap(),
-        fate: Fate::Gone,
+        after: |dead_session| std::fs::remove_dir_all(&dead_session.tree).unwrap(),
+        outcome: Outcome::Gone,
         ..PLAIN
     },
     State {
         name: "admin entry gone",
         work: "echo more >> tracked",
-        after: |site| std::fs::remove_dir_all(site.admin()).unwrap(),
-        fate: Fate::Disowned,
+        after: |dead_session| std::fs::remove_dir_all(dead_session.admin()).unwrap(),
+        outcome: Outcome::Unattributed,
         ..PLAIN
     },
     State {
         name: "repository moved",
         work: "echo more >> tracked",
-        after: |site| {
-            std::fs::rename(site.yard.work_dir(), site.yard.path().join("elsewhere")).unwrap();
-            std::fs::create_dir(site.yard.work_dir()).unwrap();
+        after: |dead_session| {
+            std::fs::rename(dead_session.test_env.work_dir(), dead_session.test_env.path().join("elsewhere"))
+                .unwrap();
+            std::fs::create_dir(dead_session.test_env.work_dir()).unwrap();
         },
-        fate: Fate::Disowned,
+        outcome: Outcome::Unattributed,
         ..PLAIN
     },
     State {
@@ -173,7 +174,8 @@ fn run(trials: &mut Trials) {
     let large = trials.either(QUICK, FULL);
     for store in trials.either(&["sqlite"][..], &["sqlite", "json"]) {
         for state in STATES {
-            // One undisturbed; the others killed twice on the way, wherever.
+            // In a full campaign the first round is undisturbed; the others are killed twice, at random
+            // calls.
             for round in 0..trials.either(1, 3) {
                 let kills: Vec<u64> = match round {
                     0 if trials.either(false, true) => Vec::new(),
@@ -186,64 +188,64 @@ fn run(trials: &mut Trials) {
     }
 }
 
-/// A yard with a dead session in it.
-struct Site {
-    yard: Yard,
+/// A test environment with a dead session in it.
+struct DeadSession {
+    test_env: TestEnv,
     bystanders: Bystanders,
     id: String,
     tree: PathBuf,
     git_is_too_old: bool,
 }
 
-impl Site {
-    fn make(state: &State, store: &'static str, large: &str) -> Site {
+impl DeadSession {
+    fn make(state: &State, store: &'static str, large: &str) -> DeadSession {
         let settings = "contain = \"tree\"\nowner.grace = \"10m\"\nstop.grace = \"200ms\"\n";
-        let yard = Yard::on(store).with_settings(settings);
-        let repository = Repository::in_work_dir(&yard);
-        prepare(state.repository, &yard, &repository);
-        let bystanders = Bystanders::plant(&yard);
-        let ready = yard.path().join("ready");
+        let test_env = TestEnv::on(store).with_settings(settings);
+        let repository = Repository::in_work_dir(&test_env);
+        prepare(state.repository, &test_env, &repository);
+        let bystanders = Bystanders::plant(&test_env);
+        let ready = test_env.path().join("ready");
         let script = format!(
             "set -e; export GIT_CONFIG_GLOBAL=/dev/null GIT_EDITOR=true; {}; touch {}; exec sleep 600",
             state.work.replace("LARGE", large),
             ready.display()
         );
-        let id = yard.ok(&["run", "-d", "-w", "--", "sh", "-c", &script]);
+        let id = test_env.ok(&["run", "-d", "-w", "--", "sh", "-c", &script]);
         eventually("the work is done", || {
-            let ended = yard.record(&id)["finished_at"].is_string();
-            assert!(!ended, "it failed: {}", yard.ok(&["logs", &id]));
+            let ended = test_env.record(&id)["finished_at"].is_string();
+            assert!(!ended, "it failed: {}", test_env.ok(&["logs", &id]));
             ready.exists()
         });
-        end_behind_its_back(&yard, &id);
-        let tree = PathBuf::from(yard.record(&id)["worktree"]["path"].as_str().unwrap());
+        kill_supervisor_and_command(&test_env, &id);
+        let tree = PathBuf::from(test_env.record(&id)["worktree"]["path"].as_str().unwrap());
         let git_is_too_old = !repository.command(&["status", "--short"]).output().unwrap().status.success();
         let git_is_too_old = git_is_too_old && state.repository == Kind::RelativeLinks;
-        Site { yard, bystanders, id, tree, git_is_too_old }
+        DeadSession { test_env, bystanders, id, tree, git_is_too_old }
     }
 
-    /// Where git keeps what belongs to the worktree.
+    /// Returns where git keeps the worktree's own files.
     fn admin(&self) -> PathBuf {
         let link = std::fs::read_to_string(self.tree.join(".git")).unwrap();
         self.tree.join(link.trim().strip_prefix("gitdir: ").unwrap())
     }
 
     fn git(&self, tree: &Path, arguments: &[&str]) -> String {
-        let repository = Repository::of_work_dir(&self.yard);
+        let repository = Repository::of_work_dir(&self.test_env);
         let mut command = repository.command(arguments);
         let output = command.current_dir(tree).env("GIT_OPTIONAL_LOCKS", "0").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "git {arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "git {arguments:?}: {stderr}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What a worktree is, to git and on disk.
-    fn portrait(&self, tree: &Path) -> Portrait {
-        // Git itself knows relative links from version 2.48 on; where it is older, the files are what one sees.
+    /// Returns the state of a worktree, as git reports it and on disk.
+    fn snapshot(&self, tree: &Path) -> TreeSnapshot {
+        // Git supports relative links from version 2.48 on; with an older git only the files are compared.
         let git = |arguments: &[&str]| match self.git_is_too_old {
             true => String::new(),
             false => self.git(tree, arguments),
         };
-        Portrait {
+        TreeSnapshot {
             files: files_under(tree),
             status: git(&["status", "--porcelain=v2", "--untracked-files=all", "--ignored"]),
             staged: git(&["diff", "--cached", "--binary", "--no-renames"]),
@@ -254,7 +256,7 @@ impl Site {
 }
 
 #[derive(Debug, PartialEq)]
-struct Portrait {
+struct TreeSnapshot {
     files: BTreeMap<PathBuf, Vec<u8>>,
     status: String,
     staged: String,
@@ -262,10 +264,10 @@ struct Portrait {
     conflicts: String,
 }
 
-impl Portrait {
-    /// Without printing a hundred megabytes.
-    fn require_same(&self, before: &Portrait) {
-        let names = |portrait: &Portrait| portrait.files.keys().cloned().collect::<Vec<_>>();
+impl TreeSnapshot {
+    /// Compares without printing a hundred megabytes.
+    fn require_same(&self, before: &TreeSnapshot) {
+        let names = |snapshot: &TreeSnapshot| snapshot.files.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(self), names(before), "files are missing, or there are more");
         for (name, bytes) in &self.files {
             assert!(before.files[name] == *bytes, "{} is not as it was", name.display());
@@ -276,7 +278,7 @@ impl Portrait {
     }
 }
 
-fn prepare(kind: Kind, yard: &Yard, repository: &Repository) {
+fn prepare(kind: Kind, test_env: &TestEnv, repository: &Repository) {
     match kind {
         Kind::Plain => {}
         Kind::RelativeLinks => {
@@ -284,7 +286,7 @@ fn prepare(kind: Kind, yard: &Yard, repository: &Repository) {
             repository.git(&["config", "extensions.relativeWorktrees", "true"]);
         }
         Kind::Bare => {
-            let (work, bare) = (yard.work_dir(), yard.path().join("bare"));
+            let (work, bare) = (test_env.work_dir(), test_env.path().join("bare"));
             repository.git(&["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
             std::fs::remove_dir_all(&work).unwrap();
             std::fs::rename(bare, &work).unwrap();
@@ -296,7 +298,7 @@ fn prepare(kind: Kind, yard: &Yard, repository: &Repository) {
             repository.git(&["sparse-checkout", "set", "--no-cone", "/tracked", "/.gitignore", "/new"]);
         }
         Kind::WithSubmodule => {
-            let other = Repository::at(yard, &yard.path().join("other"));
+            let other = Repository::at(test_env, &test_env.path().join("other"));
             let from = other.path().to_str().unwrap();
             repository.git(&[
                 "-c",
@@ -313,70 +315,78 @@ fn prepare(kind: Kind, yard: &Yard, repository: &Repository) {
 }
 
 fn attempt(state: &State, store: &'static str, large: &str, kills: &[u64]) -> u64 {
-    let site = Site::make(state, store, large);
-    let before = (state.fate == Fate::Restored).then(|| site.portrait(&site.tree));
-    let files = files_under(&site.tree);
-    (state.after)(&site);
+    let dead_session = DeadSession::make(state, store, large);
+    let before = (state.outcome == Outcome::Restored).then(|| dead_session.snapshot(&dead_session.tree));
+    let files = files_under(&dead_session.tree);
+    (state.after)(&dead_session);
     let mut faults = 1;
     if !kills.is_empty() {
-        faults += kill_recovery(&site, state, large, kills);
+        faults += kill_recovery(&dead_session, state, large, kills);
     }
-    let recovered = site.yard.sexton(&["recover"]);
-    match state.fate {
-        Fate::Restored => {
+    let recovered = dead_session.test_env.sexton(&["recover"]);
+    match state.outcome {
+        Outcome::Restored => {
             assert_eq!(recovered.code, 0, "{}{}", recovered.stdout, recovered.stderr);
-            assert!(!site.tree.exists(), "it was not removed");
-            let into = site.yard.path().join("restored");
-            site.yard.ok(&["rescue", "restore", &site.id, "--into", into.to_str().unwrap()]);
-            site.portrait(&into).require_same(&before.unwrap());
+            assert!(!dead_session.tree.exists(), "it was not removed");
+            let into = dead_session.test_env.path().join("restored");
+            dead_session.test_env.ok(&[
+                "rescue",
+                "restore",
+                &dead_session.id,
+                "--into",
+                into.to_str().unwrap(),
+            ]);
+            dead_session.snapshot(&into).require_same(&before.unwrap());
         }
-        Fate::Kept(why) => {
-            assert_eq!(recovered.code, 3, "that it is kept is not said: {}", recovered.stdout);
-            let said = site.yard.json(&["show", &site.id]).to_string();
-            assert!(said.contains(why), "why it is kept is not said: {said}");
-            assert!(files_under(&site.tree) == files, "what is kept is not as it was");
+        Outcome::Kept(why) => {
+            assert_eq!(recovered.code, 3, "the report does not say that it is kept: {}", recovered.stdout);
+            let record = dead_session.test_env.json(&["show", &dead_session.id]).to_string();
+            assert!(record.contains(why), "the record does not say why it is kept: {record}");
+            assert!(files_under(&dead_session.tree) == files, "the kept worktree was changed");
         }
-        Fate::Disowned => {
+        Outcome::Unattributed => {
             assert_eq!(recovered.code, 0, "{}{}", recovered.stdout, recovered.stderr);
-            assert_eq!(site.yard.record(&site.id)["recovery"]["worktree"], "kept");
-            assert!(files_under(&site.tree) == files, "what is kept is not as it was");
+            assert_eq!(dead_session.test_env.record(&dead_session.id)["recovery"]["worktree"], "kept");
+            assert!(files_under(&dead_session.tree) == files, "the kept worktree was changed");
         }
-        Fate::Gone => {
+        Outcome::Gone => {
             assert_eq!(recovered.code, 0, "{}{}", recovered.stdout, recovered.stderr);
-            let repository = Repository::of_work_dir(&site.yard);
+            let repository = Repository::of_work_dir(&dead_session.test_env);
             assert_eq!(repository.worktrees().len(), 1, "its entry is left");
-            // What was staged was git's to keep, and is.
-            let index = format!("refs/sexton/rescue/{}^2:index", site.id);
+            // The index is in git's own directory, and so it is rescued.
+            let index = format!("refs/sexton/rescue/{}^2:index", dead_session.id);
             assert_eq!(repository.git(&["cat-file", "-t", &index]), "blob", "the index is lost");
         }
     }
-    site.bystanders.require_untouched(&site.yard);
-    // Again, nothing changes.
-    let record = site.yard.record(&site.id);
-    site.yard.sexton(&["recover"]);
-    let again = site.yard.record(&site.id);
+    dead_session.bystanders.require_untouched(&dead_session.test_env);
+    // A second recovery changes nothing.
+    let record = dead_session.test_env.record(&dead_session.id);
+    dead_session.test_env.sexton(&["recover"]);
+    let again = dead_session.test_env.record(&dead_session.id);
     assert_eq!((&record["status"], &record["exit"]), (&again["status"], &again["exit"]));
     faults
 }
 
-/// Kills recoveries before changes that are chosen by these numbers.
-fn kill_recovery(site: &Site, state: &State, large: &str, kills: &[u64]) -> u64 {
-    if matches!(state.fate, Fate::Kept(_)) || large == QUICK {
-        // Its recovery has another exit code than a trace wants; and a trace takes its time.
-        return kills.iter().map(|number| kill_somewhere(site, *number)).sum();
+/// Kills recoveries before changes that these numbers select.
+fn kill_recovery(dead_session: &DeadSession, state: &State, large: &str, kills: &[u64]) -> u64 {
+    if matches!(state.outcome, Outcome::Kept(_)) || large == QUICK {
+        // Such a recovery has an exit code that the trace does not accept; and a trace takes long.
+        return kills.iter().map(|number| kill_somewhere(dead_session, *number)).sum();
     }
-    // Which calls there are is seen in a twin of it.
-    let twin = Site::make(state, "sqlite", "1");
+    // The calls are taken from a second session like it.
+    let twin = DeadSession::make(state, "sqlite", "1");
     (state.after)(&twin);
-    let calls = mutating_calls(&trace_family(&twin.yard, Family::All, &["recover"]));
+    let calls = mutating_calls(&trace_family(&twin.test_env, Family::All, &["recover"]));
     let chosen = kills.iter().map(|number| &calls[usize::try_from(number % calls.len() as u64).unwrap()]);
-    chosen.map(|call| u64::from(kill_family_at(&site.yard, Family::All, call, &["recover"], ""))).sum()
+    chosen
+        .map(|call| u64::from(kill_family_at(&dead_session.test_env, Family::All, call, &["recover"], "")))
+        .sum()
 }
 
-fn kill_somewhere(site: &Site, number: u64) -> u64 {
-    let call = sexton_field::strace::Call {
+fn kill_somewhere(dead_session: &DeadSession, number: u64) -> u64 {
+    let call = sexton_test_harness::strace::Call {
         name: "write".to_owned(),
         nth: usize::try_from(number % 12).unwrap() + 1,
     };
-    u64::from(kill_family_at(&site.yard, Family::All, &call, &["recover"], ""))
+    u64::from(kill_family_at(&dead_session.test_env, Family::All, &call, &["recover"], ""))
 }

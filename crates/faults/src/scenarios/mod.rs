@@ -1,20 +1,29 @@
-//! Every scenario there is. Adding one is a file and a line here.
+//! All scenarios. To add one, add a file and a line here.
 
 mod bytes;
+mod clients;
 mod clocks;
-mod deeds;
+mod containment;
+mod crowd;
 mod disk;
 mod ends;
 mod errors;
+mod hosts;
 mod identity;
 mod kills;
 pub(crate) mod ledger;
+mod limits;
 mod matrix;
+mod neighbours;
+mod operations;
 mod power;
+mod releases;
 mod starts;
+mod supervisors;
 mod trees;
+mod trust;
+mod worktrees;
 mod writers;
-mod yards;
 
 use std::process::ExitCode;
 
@@ -31,14 +40,23 @@ static SCENARIOS: &[Scenario] = &[
     disk::SCENARIO,
     identity::SCENARIO,
     trees::SCENARIO,
+    limits::SCENARIO,
+    supervisors::SCENARIO,
+    neighbours::SCENARIO,
     writers::SCENARIO,
-    yards::SCENARIO,
+    worktrees::SCENARIO,
     matrix::SCENARIO,
     clocks::SCENARIO,
+    containment::SCENARIO,
     bytes::SCENARIO,
+    releases::SCENARIO,
+    hosts::SCENARIO,
+    crowd::SCENARIO,
+    trust::SCENARIO,
+    clients::SCENARIO,
 ];
 
-/// The scenarios that were asked for, or all.
+/// Returns the named scenarios, or all.
 pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
     if names.is_empty() {
         return Ok(SCENARIOS.iter().collect());
@@ -51,7 +69,7 @@ pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String>
     names.iter().map(find).collect()
 }
 
-/// Every scenario, for whoever builds mutants and documents.
+/// Returns every scenario as JSON, for `cargo xtask faults`, which builds mutants and documents.
 pub(crate) fn listing() -> Value {
     let scenarios = SCENARIOS.iter().map(|scenario| {
         let tools: Vec<_> = scenario.tools.iter().map(|(program, package)| [program, package]).collect();
@@ -61,7 +79,7 @@ pub(crate) fn listing() -> Value {
     scenarios.collect()
 }
 
-/// Where this program was called as a part of a scenario: plays it.
+/// Runs a role if this program was started as a part of a scenario.
 pub(crate) fn play_role() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {

@@ -1,20 +1,20 @@
-//! Power cuts: in a stream of commits, before every change that a deed makes, and right after it said that it
-//! is done. Whatever was acknowledged is there when the power is back, no worktree is gone whose work is not,
-//! and what was cut off can be done again.
+//! Power cuts: during commits, before every change that an operation makes, and right after it reported
+//! success. Acknowledged records exist when the power is back, no worktree is removed whose work is not
+//! saved, and an interrupted operation can be repeated.
 
 use rustix::process::Signal;
-use sexton_field::repository::Repository;
-use sexton_field::strace::{Call, Family, kill_family_at, mutating_calls, trace_family};
+use sexton_test_harness::repository::Repository;
+use sexton_test_harness::strace::{Call, Family, kill_family_at, mutating_calls, trace_family};
 
-use super::deeds::{DEEDS, Deed, RECOVER, Stage, require_merged, require_saved_or_there};
 use super::ledger::{Ledger, prepare, url_in};
+use super::operations::{OPERATIONS, Operation, RECOVER, Stage, require_merged, require_saved_or_there};
 use crate::campaign::{Scenario, Trials};
 use crate::mounts::{Mounted, must, require_root};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "power",
     promises: "I4 I6 I7",
-    what: "power cuts on ext4: during commits, before every change of a recovery, after every deed",
+    what: "power cuts on ext4: during commits, before every change of a recovery, after every operation",
     mutants: &["no_sync", "no_directory_sync", "no_rescue_sync", "no_merge_sync"],
     tools: &[
         ("mkfs.ext4", "e2fsprogs"),
@@ -37,8 +37,8 @@ fn run(trials: &mut Trials) {
             trials.trial(&format!("{store}, commits, round {round}"), || cut_commits(store, commits));
         }
         attack_recovery(trials, store);
-        for deed in DEEDS.iter().filter(|deed| deed.stores.contains(&store)) {
-            trials.trial(&format!("{store}, after {}", deed.name), || cut_after(deed, store));
+        for operation in OPERATIONS.iter().filter(|operation| operation.stores.contains(&store)) {
+            trials.trial(&format!("{store}, after {}", operation.name), || cut_after(operation, store));
         }
     }
 }
@@ -56,12 +56,12 @@ impl Disk {
         Disk { mounted: Mounted::ext4(&place, &image, IMAGE_BYTES), _directory: directory }
     }
 
-    /// What the beginning of a trial is, the disk has.
+    /// Syncs the initial state of a trial to the disk.
     fn sync(&self) {
         must("sync", &["-f", self.mounted.path().to_str().unwrap()]);
     }
 
-    /// Without power, and with it again.
+    /// Cuts the power, and mounts the disk again.
     fn cut(&self) {
         self.mounted.cut_power();
         self.mounted.unmount();
@@ -75,7 +75,7 @@ fn cut_commits(store: &str, commits: usize) -> u64 {
     let neighbours = prepare(&url);
     disk.sync();
     let mut ledger = Ledger::start(&url, true);
-    ledger.listen_until(commits);
+    ledger.read_until(commits);
     ledger.signal(Signal::STOP);
     disk.mounted.cut_power();
     ledger.kill();
@@ -86,20 +86,20 @@ fn cut_commits(store: &str, commits: usize) -> u64 {
     1
 }
 
-/// The power goes when a recovery is about to make a change: what it changed before may be on the disk or
-/// not, and all of it in any order.
+/// The power fails when a recovery is about to make a change: each of its earlier changes may be on the disk
+/// or not, in any order.
 fn attack_recovery(trials: &mut Trials, store: &'static str) {
-    if trials.is_hopeless() {
+    if trials.has_enough_violations() {
         return;
     }
     let disk = Disk::make();
     let stage = Stage::set_inside(disk.mounted.path(), &RECOVER, store);
     let command = stage.command();
-    let calls = mutating_calls(&trace_family(&stage.yard, RECOVER.family, &command));
+    let calls = mutating_calls(&trace_family(&stage.test_env, RECOVER.family, &command));
     stage.require_done();
-    // The end of a recovery, where worktrees go, matters most.
+    // The end of a recovery, where worktrees are removed, matters most.
     let late = calls[calls.len() * 2 / 3..].to_vec();
-    // What a store does about power was seen in its commits; what git does is the same on both.
+    // The stores' own writes are tested with commits; git's are the same with both stores.
     let full: Vec<Call> = calls.into_iter().step_by(if store == "sqlite" { 1 } else { 3 }).collect();
     let chosen = trials.either(trials.some_of(&late, 8), full);
     trials.announce(&format!("recover on {store}"), chosen.len());
@@ -108,10 +108,10 @@ fn attack_recovery(trials: &mut Trials, store: &'static str) {
         trials.trial(&format!("{store}, recovery, before {name} number {nth}"), || {
             stage.reset();
             disk.sync();
-            let struck = kill_family_at(&stage.yard, RECOVER.family, &call, &command, "");
+            let struck = kill_family_at(&stage.test_env, RECOVER.family, &call, &command, "");
             disk.cut();
-            require_saved_or_there(&stage.yard);
-            Repository::of_work_dir(&stage.yard).git(&["fsck", "--no-dangling", "--no-progress"]);
+            require_saved_or_there(&stage.test_env);
+            Repository::of_work_dir(&stage.test_env).git(&["fsck", "--no-dangling", "--no-progress"]);
             stage.require_readable();
             stage.do_again();
             stage.require_done();
@@ -120,17 +120,17 @@ fn attack_recovery(trials: &mut Trials, store: &'static str) {
     }
 }
 
-/// The power goes the moment after a deed was said to be done.
-fn cut_after(deed: &Deed, store: &'static str) -> u64 {
+/// The power fails right after an operation reported success.
+fn cut_after(operation: &Operation, store: &'static str) -> u64 {
     let disk = Disk::make();
-    let stage = Stage::set_inside(disk.mounted.path(), deed, store);
+    let stage = Stage::set_inside(disk.mounted.path(), operation, store);
     disk.sync();
     stage.do_again();
     disk.cut();
-    if deed.family == Family::Threads {
-        // The user's own worktree is git's to write, and git's not to sync; what is merged is in the branch.
-        require_merged(&stage.yard);
-        stage.bystanders.require_untouched(&stage.yard);
+    if operation.family == Family::Threads {
+        // Git writes the user's own worktree, and does not sync it; merged work is in the branch.
+        require_merged(&stage.test_env);
+        stage.bystanders.require_untouched(&stage.test_env);
     } else {
         stage.require_done();
     }

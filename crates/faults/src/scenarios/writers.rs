@@ -1,11 +1,11 @@
-//! Sixteen writers at once, killed and stopped at random, and what they said compared with what is there; and
-//! one that is stopped while it holds the lock.
+//! Sixteen concurrent writers, killed and stopped at random, whose output is compared with the store; and one
+//! that is stopped while it holds the lock.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use sexton_field::{eventually, send_signal};
+use sexton_test_harness::{eventually, send_signal};
 
 use super::ledger::{Ledger, prepare, url_in};
 use crate::bystanders::Neighbours;
@@ -46,11 +46,11 @@ fn attack(store: &str, choices: &[u64]) -> u64 {
     for choice in choices {
         let victim = usize::try_from(*choice).unwrap_or(0) % WRITERS;
         let enough = working[victim].committed() + usize::try_from(choice >> 32).unwrap() % 4;
-        working[victim].listen_until(enough);
+        working[victim].read_until(enough);
         if choice % 5 == 0 {
             working[victim].signal(Signal::STOP);
             let other = (victim + 1) % WRITERS;
-            working[other].listen_for_a_moment();
+            working[other].read_briefly();
             working[victim].signal(Signal::CONT);
         } else {
             let mut killed = std::mem::replace(&mut working[victim], Ledger::start(&url, true));
@@ -59,7 +59,7 @@ fn attack(store: &str, choices: &[u64]) -> u64 {
         }
     }
     for mut ledger in working {
-        ledger.listen_until(1);
+        ledger.read_until(1);
         ledger.kill();
         ended.push(ledger);
     }
@@ -67,16 +67,16 @@ fn attack(store: &str, choices: &[u64]) -> u64 {
     choices.len() as u64
 }
 
-/// What is there is what they said, and none of them was ever told of trouble.
+/// Requires that the store contains what the writers printed, and that none of them failed.
 fn require_model(ended: &[Ledger], neighbours: &Neighbours, url: &str) {
     for ledger in ended {
-        assert_eq!(ledger.failure, None, "trouble reached a writer");
+        assert_eq!(ledger.failure, None, "a writer failed");
     }
     Ledger::require_kept(ended, neighbours, url);
 }
 
-/// One writer is stopped in its nth sync, which it makes while it holds the lock. Everybody else waits: nobody
-/// breaks a lock because it is old. When it goes on, so do they.
+/// One writer is stopped in its nth sync, while it holds the lock. The others wait: no process breaks a lock
+/// because it is old. When the writer continues, they do too.
 fn stop_the_holder(store: &str, nth: u64) -> u64 {
     let directory = tempfile::tempdir().unwrap();
     let url = url_in(directory.path(), store);
@@ -84,19 +84,19 @@ fn stop_the_holder(store: &str, nth: u64) -> u64 {
     let mut holder = Ledger::start(&url, true);
     let output = directory.path().join("trace");
     let mut strace = stop_in_sync(holder.pid(), nth, &output);
-    // Nobody reads what it says meanwhile: the pipe is large enough for all of it.
+    // Its output is not read meanwhile: the pipe is large enough for all of it.
     eventually("it stops in a commit", || {
         std::fs::read_to_string(&output).unwrap_or_default().contains("--- stopped by SIGSTOP")
     });
     let mut others: Vec<Ledger> = (0..4).map(|_| Ledger::start(&url, true)).collect();
     for other in &mut others {
-        other.listen_for_a_moment();
-        other.listen_for_a_moment();
-        assert_eq!(other.committed(), 0, "somebody committed past the holder of the lock");
+        other.read_briefly();
+        other.read_briefly();
+        assert_eq!(other.committed(), 0, "a writer committed without the lock");
     }
     send_signal(holder.pid(), Signal::CONT);
     for other in &mut others {
-        other.listen_until(3);
+        other.read_until(3);
     }
     holder.kill();
     strace.wait().unwrap();
@@ -108,7 +108,7 @@ fn stop_the_holder(store: &str, nth: u64) -> u64 {
     1
 }
 
-/// Strace on a process, which it stops in its nth sync from now on.
+/// Attaches strace to a process, which stops it in its nth sync from now on.
 fn stop_in_sync(pid: u64, nth: u64, output: &Path) -> Child {
     let mut strace = Command::new("strace");
     strace.args(["--quiet=attach,personality", "-f", "-o"]).arg(output);

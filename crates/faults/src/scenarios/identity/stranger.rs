@@ -1,5 +1,5 @@
-//! Somebody who has nothing to do with any session, gets the pid of one, and has a name that is meant to
-//! confuse whoever reads it.
+//! A process that belongs to no session, gets the pid of one, and has a name that is meant to confuse a
+//! program that reads it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, WaitOptions, waitpid};
-use sexton_field::{eventually, kill_9};
+use sexton_test_harness::{eventually, kill_9};
 
-/// Names that look like the rest of a line of `/proc/PID/stat`, break lines, or are no text.
+/// Names that look like the rest of a line of `/proc/PID/stat`, contain a line break, or are not UTF-8.
 pub(super) const NAMES: [&[u8]; 4] = [b"a) R 1 (", b"two\nlines", b"\xff) Z 1 \xfe", b"sleep"];
 
 /// Starts a process with exactly this pid and this name, in no session.
@@ -25,7 +25,7 @@ pub(super) fn start_as(pid: u64, name: &[u8], directory: &Path) -> Child {
         sleep.arg("600").env_clear().stdin(Stdio::null()).stdout(Stdio::null());
         let mut child = sleep.spawn().unwrap();
         if u64::from(child.id()) == pid {
-            // Until it has executed its program it has the name of ours.
+            // It has the name of this program until it has executed its own.
             eventually("the stranger has its name", || {
                 std::fs::read(format!("/proc/{pid}/comm")).unwrap().strip_suffix(b"\n") == Some(name)
             });
@@ -34,11 +34,11 @@ pub(super) fn start_as(pid: u64, name: &[u8], directory: &Path) -> Child {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    panic!("pid {pid} cannot be had");
+    panic!("no process could be started with pid {pid}");
 }
 
-/// Ends a process whose parent we are by now, and makes its pid free.
-pub(super) fn make_free(pid: u64) {
+/// Kills a process that was reparented to this program, and reaps it, so that its pid is free.
+pub(super) fn kill_and_reap(pid: u64) {
     if Path::new(&format!("/proc/{pid}")).exists() {
         kill_9(pid);
     }
@@ -50,14 +50,14 @@ pub(super) fn make_free(pid: u64) {
     });
 }
 
-/// Requires that nothing happened to it, and ends it.
+/// Requires that it is still running, and kills it.
 pub(super) fn require_spared(mut stranger: Child) {
     assert!(stranger.try_wait().unwrap().is_none(), "a process that got the pid of a session was ended");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
 }
 
-/// When a process began, in ticks.
+/// Returns when a process was started, in ticks.
 pub(super) fn start_ticks(pid: u64) -> u64 {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap();
     let stat = String::from_utf8_lossy(&stat).into_owned();

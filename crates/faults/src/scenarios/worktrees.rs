@@ -1,23 +1,23 @@
-//! Worktrees that must not be removed, or not so: a mount inside, a process inside, symbolic links put in
-//! their place while a recovery is at work.
+//! Worktrees that must not be removed, or not in the usual way: with a mount or a process inside, or replaced
+//! by symbolic links while a recovery runs.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sexton_field::repository::{Repository, files_under};
-use sexton_field::scene::end_behind_its_back;
-use sexton_field::{Bystander, Yard, eventually};
+use sexton_test_harness::crashed_env::kill_supervisor_and_command;
+use sexton_test_harness::repository::{Repository, files_under};
+use sexton_test_harness::{Bystander, TestEnv, eventually};
 
 use crate::bystanders::Bystanders;
 use crate::campaign::{Scenario, Trials};
 use crate::mounts::{must, require_root, unmount_below};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "yards",
+    name: "worktrees",
     promises: "I3 I4 I5",
-    what: "mounts and processes inside worktrees, symbolic links in their place, swapped while they go",
+    what: "mounts and processes inside worktrees, symbolic links in their place, swapped during removal",
     mutants: &["no_occupants_check", "no_mount_check", "follow_links"],
     tools: &[("mount", "mount"), ("git", "git")],
     minutes: 1,
@@ -27,7 +27,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 fn run(trials: &mut Trials) {
     require_root();
     for round in 0..trials.either(2, 20) {
-        if trials.is_hopeless() {
+        if trials.has_enough_violations() {
             return;
         }
         trials.trial(&format!("a mount inside, round {round}"), keep_mounted);
@@ -39,9 +39,9 @@ fn run(trials: &mut Trials) {
     }
 }
 
-/// A session that is dead, with work in its worktree.
+/// A dead session with work in its worktree.
 struct Orphan {
-    yard: Yard,
+    test_env: TestEnv,
     repository: Repository,
     bystanders: Bystanders,
     id: String,
@@ -52,29 +52,29 @@ struct Orphan {
 
 impl Orphan {
     fn leave() -> Orphan {
-        let yard =
-            Yard::new().with_settings("contain = \"tree\"\nowner.grace = \"10m\"\nstop.grace = \"200ms\"\n");
-        let repository = Repository::in_work_dir(&yard);
-        let bystanders = Bystanders::plant(&yard);
-        let ready = yard.path().join("ready");
+        let test_env = TestEnv::new()
+            .with_settings("contain = \"tree\"\nowner.grace = \"10m\"\nstop.grace = \"200ms\"\n");
+        let repository = Repository::in_work_dir(&test_env);
+        let bystanders = Bystanders::plant(&test_env);
+        let ready = test_env.path().join("ready");
         let script = format!("echo precious > new; touch {}; exec sleep 600", ready.display());
-        let id = yard.ok(&["run", "-d", "-w", "--", "sh", "-c", &script]);
+        let id = test_env.ok(&["run", "-d", "-w", "--", "sh", "-c", &script]);
         eventually("the work is done", || ready.exists());
-        end_behind_its_back(&yard, &id);
-        let tree = PathBuf::from(yard.record(&id)["worktree"]["path"].as_str().unwrap());
-        let victim = yard.path().join("victim");
+        kill_supervisor_and_command(&test_env, &id);
+        let tree = PathBuf::from(test_env.record(&id)["worktree"]["path"].as_str().unwrap());
+        let victim = test_env.path().join("victim");
         std::fs::create_dir(&victim).unwrap();
-        std::fs::write(victim.join("new"), "of somebody else\n").unwrap();
-        std::fs::write(victim.join("other"), "of somebody else too\n").unwrap();
-        Orphan { yard, repository, bystanders, id, tree, work: b"precious\n".to_vec(), victim }
+        std::fs::write(victim.join("new"), "of another program\n").unwrap();
+        std::fs::write(victim.join("other"), "of another program too\n").unwrap();
+        Orphan { test_env, repository, bystanders, id, tree, work: b"precious\n".to_vec(), victim }
     }
 
     fn require_victim_whole(&self) {
-        assert_eq!(files_under(&self.victim).len(), 2, "what belongs to somebody else was removed");
-        self.bystanders.require_untouched(&self.yard);
+        assert_eq!(files_under(&self.victim).len(), 2, "files outside the worktree were removed");
+        self.bystanders.require_untouched(&self.test_env);
     }
 
-    /// The work is where it was, or in the rescue, or both.
+    /// Requires that the work is in one of these places, or in the rescue.
     fn require_work(&self, places: &[&Path]) {
         let there =
             places.iter().any(|place| std::fs::read(place.join("new")).is_ok_and(|found| found == self.work));
@@ -84,7 +84,7 @@ impl Orphan {
     }
 
     fn recover(&self) -> i32 {
-        self.yard.sexton(&["recover"]).code
+        self.test_env.sexton(&["recover"]).code
     }
 }
 
@@ -94,13 +94,13 @@ fn keep_mounted() -> u64 {
     std::fs::create_dir(&inside).unwrap();
     must("mount", &["--bind", orphan.victim.to_str().unwrap(), inside.to_str().unwrap()]);
     let code = orphan.recover();
-    // Wherever it was taken meanwhile.
-    unmount_below(orphan.yard.path());
+    // The worktree may have been moved meanwhile.
+    unmount_below(orphan.test_env.path());
     orphan.require_victim_whole();
-    assert_eq!(code, 3, "a worktree with a mount inside is kept, and that is said");
+    assert_eq!(code, 3, "a worktree with a mount inside is kept and reported");
     orphan.require_work(&[&orphan.tree]);
     assert!(orphan.tree.join("tracked").exists(), "it was not kept");
-    assert_eq!(orphan.recover(), 0, "without the mount it goes");
+    assert_eq!(orphan.recover(), 0, "without the mount it is removed");
     orphan.require_victim_whole();
     orphan.require_work(&[]);
     1
@@ -111,7 +111,7 @@ fn keep_occupied() -> u64 {
     let mut inside = Command::new("sleep");
     inside.arg("600").current_dir(&orphan.tree).stdin(Stdio::null()).stdout(Stdio::null());
     let mut inside = Bystander(inside.spawn().unwrap());
-    assert_eq!(orphan.recover(), 3, "an occupied worktree is kept, and that is said");
+    assert_eq!(orphan.recover(), 3, "a worktree in use is kept and reported");
     assert!(orphan.tree.join("tracked").exists(), "it was removed under a process");
     inside.end();
     assert_eq!(orphan.recover(), 0);
@@ -124,11 +124,11 @@ fn keep_occupied() -> u64 {
 fn refuse_link(parent: bool) -> u64 {
     let orphan = Orphan::leave();
     let place = if parent { orphan.tree.parent().unwrap().to_owned() } else { orphan.tree.clone() };
-    let aside = orphan.yard.path().join("aside");
+    let aside = orphan.test_env.path().join("aside");
     std::fs::rename(&place, &aside).unwrap();
     let target = if parent {
-        // A folder of somebody else's with another of the worktree's name in it.
-        let other = orphan.yard.path().join("other");
+        // An unrelated folder that contains a directory with the worktree's name.
+        let other = orphan.test_env.path().join("other");
         std::fs::create_dir(&other).unwrap();
         std::fs::rename(&orphan.victim, other.join(orphan.tree.file_name().unwrap())).unwrap();
         symlink(other.join(orphan.tree.file_name().unwrap()), &orphan.victim).unwrap();
@@ -144,10 +144,10 @@ fn refuse_link(parent: bool) -> u64 {
     1
 }
 
-/// Somebody swaps the worktree for a link to something else, and back, while recoveries are at work.
+/// Swaps the worktree for a link to something else, and back, while recoveries run.
 fn survive_swaps(swaps: u64) -> u64 {
     let orphan = Orphan::leave();
-    let aside = orphan.yard.path().join("aside");
+    let aside = orphan.test_env.path().join("aside");
     let done = AtomicBool::new(false);
     let swapped = std::thread::scope(|scope| {
         let swapper = scope.spawn(|| {

@@ -1,53 +1,53 @@
-//! The recovery of three orphans with work in their worktrees, beside a worktree of the user's own.
+//! The recovery of three orphans with work in their worktrees, beside a worktree that the user created.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use sexton_field::Yard;
-use sexton_field::repository::Repository;
-use sexton_field::scene::end_behind_its_back;
+use sexton_test_harness::TestEnv;
+use sexton_test_harness::crashed_env::kill_supervisor_and_command;
+use sexton_test_harness::repository::Repository;
 
 use super::rows::records;
 use super::words;
 
 const ORPHANS: usize = 3;
 
-pub(super) fn prepare(yard: &Yard) -> Vec<String> {
-    let repository = Repository::in_work_dir(yard);
+pub(super) fn prepare(test_env: &TestEnv) -> Vec<String> {
+    let repository = Repository::in_work_dir(test_env);
     for number in 0..ORPHANS {
-        let ready = yard.path().join(format!("ready-{number}"));
+        let ready = test_env.path().join(format!("ready-{number}"));
         let script = format!(
             "echo {number} > new; echo more >> tracked; git add new; touch {}; exec sleep 600",
             ready.display()
         );
         let name = format!("orphan-{number}");
-        let id = yard.ok(&["run", "-d", "-w", "--name", &name, "--", "sh", "-c", &script]);
-        sexton_field::eventually("the work is done", || ready.exists());
-        end_behind_its_back(yard, &id);
+        let id = test_env.ok(&["run", "-d", "-w", "--name", &name, "--", "sh", "-c", &script]);
+        sexton_test_harness::eventually("the work is done", || ready.exists());
+        kill_supervisor_and_command(test_env, &id);
     }
-    let users = tree_of_the_user(&records(yard));
+    let users = tree_of_the_user(&records(test_env));
     repository.git(&["worktree", "add", "--quiet", "--detach", users.to_str().unwrap()]);
     std::fs::write(users.join("unsaved"), "mine\n").unwrap();
     words(&["recover"])
 }
 
-/// The record of an orphan among all. One listing is enough for whoever asks for each of them.
+/// Returns the record of an orphan. It takes a listing, so that callers need only one for all orphans.
 fn orphan(records: &Value, number: usize) -> &Value {
     let name = format!("orphan-{number}");
     let found = records.as_array().unwrap().iter().find(|record| record["name"] == name.as_str());
     found.unwrap_or_else(|| panic!("{name} has no record: {records}"))
 }
 
-/// A worktree that the user made among those of sessions.
+/// Returns the path of a worktree that the user created among those of sessions.
 fn tree_of_the_user(records: &Value) -> PathBuf {
     let root = PathBuf::from(orphan(records, 0)["worktree"]["root"].as_str().unwrap());
     root.join("tree-of-the-user")
 }
 
-/// The work of every orphan is in its rescue, its worktree is gone, its record says so; and the user's own
-/// worktree is as it was.
-pub(super) fn outcome(yard: &Yard) -> Value {
-    let (repository, records) = (Repository::of_work_dir(yard), records(yard));
+/// The work of every orphan is in its rescue, its worktree is removed, its record says so; and the user's own
+/// worktree is unchanged.
+pub(super) fn outcome(test_env: &TestEnv) -> Value {
+    let (repository, records) = (Repository::of_work_dir(test_env), records(test_env));
     require_work(&repository, &records);
     for number in 0..ORPHANS {
         let record = orphan(&records, number);
@@ -62,9 +62,10 @@ pub(super) fn outcome(yard: &Yard) -> Value {
     json!({"records": records, "trees": trees})
 }
 
-/// The work of each orphan is where it was or in its rescue, whole; and the user's worktree is as it was.
-pub(crate) fn require_saved_or_there(yard: &Yard) {
-    require_work(&Repository::of_work_dir(yard), &records(yard));
+/// Requires that the work of each orphan is complete in its worktree or in its rescue, and that the user's
+/// worktree is unchanged.
+pub(crate) fn require_saved_or_there(test_env: &TestEnv) {
+    require_work(&Repository::of_work_dir(test_env), &records(test_env));
 }
 
 fn require_work(repository: &Repository, records: &Value) {
@@ -91,7 +92,7 @@ fn require_work(repository: &Repository, records: &Value) {
     assert!(repository.worktrees().contains(&users), "the worktree of the user was unregistered");
 }
 
-/// What lies in the trash of the yard that this worktree is in.
+/// Returns the directories in the trash of the root that this worktree is in.
 fn in_the_trash(tree: &Path) -> Vec<PathBuf> {
     let folders = |directory: &Path| {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
