@@ -1,6 +1,7 @@
-//! `cargo xtask audit`: cargo-deny over every dependency, as deny.toml says.
+//! `cargo xtask audit`: runs cargo-deny on every dependency, as configured in deny.toml.
 //!
-//! It is not part of `test`: it installs a program, and what it finds can change without a change of ours.
+//! It is not part of `test`: it installs a program, and its result can change without a change in this
+//! repository.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,10 +10,10 @@ use crate::Result;
 use crate::steps::Steps;
 use crate::workspace::{cargo, root, target_dir};
 
-/// What is checked. Advisories need the network at every run, and are a matter of the day.
+/// The checks. Advisories need the network at every run, and change from day to day.
 const CHECKS: [&str; 3] = ["bans", "licenses", "sources"];
 
-/// Checks the dependencies, installing cargo-deny first where there is none.
+/// Checks the dependencies, and installs cargo-deny first if it is missing.
 pub(crate) fn run() -> Result {
     let mut steps = Steps::new();
     let deny = require_deny(&mut steps)?;
@@ -21,7 +22,7 @@ pub(crate) fn run() -> Result {
     steps.run("dependencies", &mut check)
 }
 
-/// cargo-deny: the one on the path, or one of our own below the target directory.
+/// Returns cargo-deny: the one on the path, or one below the target directory.
 fn require_deny(steps: &mut Steps) -> Result<PathBuf> {
     let installed = |program: &PathBuf| {
         Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())

@@ -1,9 +1,9 @@
-//! `cargo xtask dist`: the program as it is meant to be given to people.
+//! `cargo xtask dist`: the program as it is distributed.
 //!
-//! On Linux it is one static file, built with musl. Every `run` starts this program twice, so what a program
-//! costs before its first line matters: looking for shared libraries, and what glibc finds out about the
-//! processor each time, which in a virtual machine takes most of a millisecond. A plain
-//! `cargo build --release` gives the same program, a little slower, and needs neither target nor compiler.
+//! On Linux it is one static file, built with musl. Every `run` starts this program twice, so the cost before
+//! its first line matters: looking for shared libraries, and what glibc finds out about the processor each
+//! time, which in a virtual machine takes most of a millisecond. A plain `cargo build --release` gives the
+//! same program, a little slower, and needs neither target nor compiler.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,13 +11,13 @@ use std::process::{Command, Stdio};
 use crate::Result;
 use crate::workspace;
 
-/// Builds it and says where it is.
+/// Builds it and prints its path.
 pub(crate) fn run() -> Result {
     println!("{}", build()?.display());
     Ok(())
 }
 
-/// Builds it.
+/// Builds it and returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
     if !cfg!(target_os = "linux") {
         return build_with(&["--profile", "dist"]);
@@ -26,7 +26,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     build_with(&["--profile", "dist", "--target", &target()])
 }
 
-/// Builds the same program as anybody would.
+/// Builds the program with a plain `cargo build --release`.
 pub(crate) fn build_plain() -> Result<PathBuf> {
     build_with(&["--release"])
 }
@@ -35,7 +35,7 @@ fn target() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// Fails where SQLite and libgit2 could not be compiled, with what to do; cargo names a missing target itself.
+/// Fails with a hint if SQLite and libgit2 cannot be compiled; cargo itself reports a missing target.
 fn require_musl() -> Result {
     let found =
         Command::new("musl-gcc").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -45,7 +45,7 @@ fn require_musl() -> Result {
     let target = target();
     Err(format!(
         "musl-gcc is missing\nhint: install the package musl-tools (Debian, Ubuntu) or musl-gcc (Fedora), and \
-         say `rustup target add {target}`"
+         run `rustup target add {target}`"
     )
     .into())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the documents that the program writes about itself, kept below docs/.
+//! `cargo xtask docs`: the generated documents below docs/.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,14 @@ use crate::steps::shown;
 use crate::workspace::{self, root};
 use crate::{Result, picture};
 
-/// What is generated, below docs/. Everything in these folders is; nothing beside them is touched.
+/// What is generated, below docs/. Everything in these folders is; nothing else is touched.
 const FOLDERS: [&str; 2] = ["man", "completions"];
 const FILES: [&str; 1] = ["schema.json"];
 
 /// The options of `docs`.
 #[derive(clap::Args)]
 pub(crate) struct DocsArguments {
-    /// Change nothing; fail where a document is not what the program would write
+    /// Change nothing; fail if a document is out of date
     #[arg(long)]
     check: bool,
     /// Only take the picture of the live view again, docs/images/top.svg
@@ -43,12 +43,12 @@ pub(crate) fn run(arguments: &DocsArguments) -> Result {
     write(&generate()?, &root().join("docs"))
 }
 
-/// One line per document that is not what the program would write now.
+/// Returns one line per document that is out of date.
 pub(crate) fn find_stale() -> Result<Vec<String>> {
     Ok(compare(&generate()?, &load(&root().join("docs"))?))
 }
 
-/// The documents as the program writes them now.
+/// Returns the documents as the program writes them now.
 fn generate() -> Result<Documents> {
     let out = tempfile::tempdir()?;
     let built = workspace::build(&["build", "--quiet", "--workspace", "--example", "generate"])?;
@@ -65,7 +65,7 @@ fn generate() -> Result<Documents> {
     Ok(documents)
 }
 
-/// Every generated document below `docs`.
+/// Returns every generated document below `docs`.
 fn load(docs: &Path) -> Result<Documents> {
     let mut documents = Documents::new();
     for folder in FOLDERS {
@@ -95,8 +95,8 @@ fn compare(current: &Documents, found: &Documents) -> Vec<String> {
             None => stale.push(format!("docs/{path}: missing")),
         }
     }
-    let nobody_writes = found.keys().filter(|path| !current.contains_key(*path));
-    stale.extend(nobody_writes.map(|path| format!("docs/{path}: no longer generated")));
+    let unwritten = found.keys().filter(|path| !current.contains_key(*path));
+    stale.extend(unwritten.map(|path| format!("docs/{path}: no longer generated")));
     stale
 }
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_missing_or_forgotten_document_is_stale() {
+    fn a_changed_missing_or_obsolete_document_is_stale() {
         let current = documents(&[("man/sexton.1", "new"), ("schema.json", "{}")]);
         assert_eq!(compare(&current, &current), Vec::<String>::new());
         let found = documents(&[("man/sexton.1", "old"), ("man/sexton-gone.1", "")]);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_makes_the_folder_current_and_leaves_the_other_documents_alone() {
+    fn writing_updates_the_generated_documents_only() {
         let docs = tempfile::tempdir().unwrap();
         let at = |path: &str| docs.path().join(path);
         fs::create_dir(at("man")).unwrap();

@@ -1,5 +1,5 @@
-//! `cargo xtask faults`: builds the program and the campaign, provides the tools, runs, and writes down what
-//! was found.
+//! `cargo xtask faults`: builds the program and the campaign, provides the tools, runs the campaign, and
+//! writes its results.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use crate::bench::machine;
 use crate::workspace::{cargo, root, target_dir};
-use crate::{Result, fuzz, tools};
+use crate::{Result, fuzz, previous, tools};
 
-/// Attack every promise, and count the damage.
+/// Attack every promise and count violations.
 #[derive(Args)]
 pub(crate) struct FaultsArguments {
-    /// The scenarios and fuzz targets to run (`fuzz`: every target); all without one
+    /// The scenarios and fuzz targets to run (`fuzz`: every target) [default: all]
     scenarios: Vec<String>,
-    /// A part of each, enough to notice most defects, in minutes
+    /// Run a part of each, enough to detect most defects, in minutes
     #[arg(long)]
     quick: bool,
-    /// Give the program each scenario's deliberate defect, and require that it is noticed
+    /// Run each scenario with its deliberate defects, and require that it detects them
     #[arg(long)]
     mutants: bool,
     /// Write the figures into docs/faults.md
@@ -28,7 +28,7 @@ pub(crate) struct FaultsArguments {
     /// How long each fuzz target runs [default: 5; with --quick, 1]
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     fuzz_minutes: Option<u64>,
-    /// What random choices begin with
+    /// Seed of random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -51,13 +51,13 @@ pub(crate) fn run(arguments: &FaultsArguments) -> Result {
     if arguments.mutants {
         return attack().and(run_fuzz_mutants(&building.finish()?, &targets));
     }
-    // The scenarios wait for disks and processes most of their time: the fuzzers are built and run beside them.
+    // The scenarios wait for disks and processes most of the time: the fuzzers are built and run beside them.
     let (attacked, fuzzed) = std::thread::scope(|scope| {
         let fuzzing =
             scope.spawn(|| fuzz_all(building, &targets, arguments).map_err(|error| error.to_string()));
         (attack(), fuzzing.join())
     });
-    attacked.and(report_fuzzing(&fuzzed.map_err(|_| "the fuzzers could not be watched")??, arguments))
+    attacked.and(report_fuzzing(&fuzzed.map_err(|_| "the thread of the fuzzers panicked")??, arguments))
 }
 
 fn run_scenarios(scenarios: &[String], arguments: &FaultsArguments) -> Result {
@@ -69,6 +69,10 @@ fn run_scenarios(scenarios: &[String], arguments: &FaultsArguments) -> Result {
     }
     let report = target_dir().join("faults.json");
     let mut command = built.command();
+    if scenarios.is_empty() || scenarios.iter().any(|name| name == "releases") {
+        let previous = if arguments.quick { previous::find()? } else { Some(previous::require()?) };
+        command.envs(previous.map(|program| (previous::VARIABLE, program)));
+    }
     command.args(scenarios).arg("--report").arg(&report);
     command.args(["--seed", &arguments.seed.to_string()]);
     if arguments.quick {
@@ -76,7 +80,9 @@ fn run_scenarios(scenarios: &[String], arguments: &FaultsArguments) -> Result {
     }
     let status = command.status()?;
     if arguments.write {
-        write_page(&report, arguments)?;
+        let order: Vec<String> =
+            listing.iter().filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect();
+        write_page(&report, arguments, &order)?;
     }
     if status.success() { Ok(()) } else { Err("a promise is broken".into()) }
 }
@@ -85,7 +91,7 @@ fn run_fuzz_mutants(fuzzers: &fuzz::Fuzzers, targets: &[&'static fuzz::Target]) 
     let mut survivors = Vec::new();
     for target in targets {
         let noticed = fuzzers.notices_mutant(target)?;
-        say_mutant(target.name, target.mutant, noticed);
+        print_mutant(target.name, target.mutant, noticed);
         survivors.extend((!noticed).then(|| target.mutant.to_owned()));
     }
     require_none(&survivors)
@@ -111,10 +117,10 @@ fn report_fuzzing(outcomes: &[fuzz::Outcome], arguments: &FaultsArguments) -> Re
         let figures = format!("{machine} {minutes} minutes each.\n\n{}", fuzz::page(outcomes));
         replace_part("<!-- fuzzing begin -->", "<!-- fuzzing end -->", &figures)?;
     }
-    if fuzz::is_clean(outcomes) { Ok(()) } else { Err("hostile bytes did harm".into()) }
+    if fuzz::is_clean(outcomes) { Ok(()) } else { Err("a fuzz target failed".into()) }
 }
 
-fn say_mutant(name: &str, mutant: &str, noticed: bool) {
+fn print_mutant(name: &str, mutant: &str, noticed: bool) {
     println!("{name:<12} {mutant:<20} {}", if noticed { "noticed" } else { "SURVIVED" });
 }
 
@@ -133,7 +139,7 @@ impl Built {
     }
 }
 
-/// Mutants are built apart, so that no other task ever finds a program with a defect.
+/// Mutants are built in a separate directory, so that no other task ever finds a program with a defect.
 fn build(mutants: bool) -> Result<Built> {
     let directory = if mutants { target_dir().join("mutants") } else { target_dir() };
     let mut command = cargo(["build", "--bin", "sexton", "--bin", "faults"]);
@@ -142,8 +148,8 @@ fn build(mutants: bool) -> Result<Built> {
         command.args(["--package", "sexton", "--package", "sexton-faults"]);
         command.args(["--features", "sexton/mutants,sexton-faults/mutants"]);
     } else {
-        // With an example cargo chooses the features that the tests need: what they have built need not be
-        // built again.
+        // With an example cargo selects the features that the tests need, so that what the tests have built
+        // is reused.
         command.args(["--workspace", "--example", "generate"]);
     }
     if !command.status()?.success() {
@@ -167,7 +173,7 @@ fn provide_tools(listing: &[Value]) -> Result {
     tools::require(&wanted.iter().map(|(program, package)| (&**program, &**package)).collect::<Vec<_>>())
 }
 
-/// Each scenario must notice each of its own mutants.
+/// Requires that each scenario detects each of its own mutants.
 fn run_mutants(built: &Built, listing: &[Value], scenarios: &[String]) -> Result {
     let mut survivors = Vec::new();
     for scenario in listing {
@@ -178,7 +184,7 @@ fn run_mutants(built: &Built, listing: &[Value], scenarios: &[String]) -> Result
         let mutants = names(&scenario["mutants"]);
         if mutants.is_empty() {
             return Err(
-                format!("the scenario {name} has no mutant, so nothing shows that it can fail").into()
+                format!("the scenario {name} has no mutant, so it is not shown that it can fail").into()
             );
         }
         for mutant in mutants {
@@ -187,35 +193,34 @@ fn run_mutants(built: &Built, listing: &[Value], scenarios: &[String]) -> Result
             let output = command.output()?;
             let violations = String::from_utf8_lossy(&output.stderr).matches("violation:").count();
             let noticed = !output.status.success() && violations > 0;
-            say_mutant(name, &mutant, noticed);
+            print_mutant(name, &mutant, noticed);
             survivors.extend((!noticed).then_some(format!("{mutant} ({name})")));
         }
     }
     require_none(&survivors)
 }
 
-/// The words in an array.
+/// Returns the words in an array.
 fn names(array: &Value) -> Vec<String> {
     let words = array.as_array().into_iter().flatten().filter_map(Value::as_str);
     words.map(str::to_owned).collect()
 }
 
-/// The page's figures stand between these lines; the words around them are written by people.
+/// The figures are between these lines of the page; the text around them is written by hand.
 const BEGIN: &str = "<!-- figures begin -->";
 const END: &str = "<!-- figures end -->";
 
-fn write_page(report: &Path, arguments: &FaultsArguments) -> Result {
+/// Writes the rows of the scenarios that ran; the others keep theirs, each with the date of its run.
+fn write_page(report: &Path, arguments: &FaultsArguments, order: &[String]) -> Result {
     let outcomes: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(report)?)?;
-    let mut table = String::from(
-        "| scenario | attacks | what it does | trials | faults | violations | seconds | its mutants |\n\
-         |---|---|---|---:|---:|---:|---:|---|\n",
-    );
-    for one in &outcomes {
+    let effort = if arguments.quick { "quick" } else { "full" };
+    let day = machine::today()?;
+    let rows = outcomes.iter().map(|one| {
         let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
         let violations = one["violations"].as_array().map_or(0, Vec::len);
         let mutants: Vec<String> = names(&one["mutants"]).iter().map(|name| format!("`{name}`")).collect();
-        table.push_str(&format!(
-            "| `{}` | {} | {} | {} | {} | {violations} | {:.0} | {} |\n",
+        let row = format!(
+            "| `{}` | {} | {} | {} | {} | {violations} | {:.0} | {day}, {effort} | {} |",
             text("scenario"),
             text("promises"),
             text("what"),
@@ -223,14 +228,34 @@ fn write_page(report: &Path, arguments: &FaultsArguments) -> Result {
             one["faults"],
             one["seconds"].as_f64().unwrap_or_default(),
             mutants.join(" "),
-        ));
-    }
-    let effort = if arguments.quick { "quick" } else { "full" };
+        );
+        (text("scenario"), row)
+    });
+    let page = std::fs::read_to_string(root().join("docs/faults.md"))?;
+    let table = merge_rows(&page, &rows.collect::<Vec<_>>(), order);
     let machine = machine::describe(&std::env::temp_dir())?;
-    replace_part(BEGIN, END, &format!("{machine} A {effort} campaign, seed {}.\n\n{table}", arguments.seed))
+    replace_part(BEGIN, END, &format!("{machine} The newest rows; seed {}.\n\n{table}", arguments.seed))
 }
 
-/// Puts `figures` between two lines of docs/faults.md.
+/// Returns the table of `page` with `new` rows in place of the old ones of the same scenario, in this order.
+/// A scenario that is not in `order` no longer exists, and its row is removed.
+fn merge_rows(page: &str, new: &[(String, String)], order: &[String]) -> String {
+    let mut table = String::from(
+        "| scenario | attacks | what it does | trials | faults | violations | seconds | run | its mutants |\n\
+         |---|---|---|---:|---:|---:|---:|---|---|\n",
+    );
+    for name in order {
+        let fresh = new.iter().find(|(scenario, _)| scenario == name).map(|(_, row)| row.as_str());
+        let begin = format!("| `{name}` |");
+        if let Some(row) = fresh.or_else(|| page.lines().find(|line| line.starts_with(&begin))) {
+            table.push_str(row);
+            table.push('\n');
+        }
+    }
+    table
+}
+
+/// Writes `figures` between two lines of docs/faults.md.
 fn replace_part(begin: &str, end: &str, figures: &str) -> Result {
     let path = root().join("docs/faults.md");
     let page = std::fs::read_to_string(&path)?;
@@ -239,4 +264,19 @@ fn replace_part(begin: &str, end: &str, figures: &str) -> Result {
     };
     let page = format!("{}{begin}\n{figures}{}", &page[..from], &page[to..]);
     Ok(std::fs::write(path, page)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partial_campaign_replaces_only_its_own_rows() {
+        let page = "text\n| `kills` | I4 | old |\n| `gone` | I1 | old |\n| `power` | I6 | old |\n";
+        let new = [("power".to_owned(), "| `power` | I6 | new |".to_owned())];
+        let order = ["power", "kills", "later"].map(str::to_owned);
+        let table = merge_rows(page, &new, &order);
+        let rows: Vec<_> = table.lines().skip(2).collect();
+        assert_eq!(rows, ["| `power` | I6 | new |", "| `kills` | I4 | old |"]);
+    }
 }

@@ -1,8 +1,8 @@
-//! The fuzzers of the fault campaign: the targets in fuzz/ are built with libFuzzer's instrumentation and run,
-//! two at a time.
+//! The fuzzers of the fault campaign: the targets in fuzz/ are built with libFuzzer's instrumentation and run
+//! in parallel.
 //!
-//! The targets can be run by `cargo fuzz` as well. Nothing of it is needed here: a stable compiler knows the
-//! flags, and one build less is to be waited for.
+//! `cargo fuzz` can run the targets as well. It is not needed here: a stable compiler supports the flags, and
+//! that saves one build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,35 +13,35 @@ use std::time::Instant;
 use crate::Result;
 use crate::workspace::{root, target_dir};
 
-/// Asks for everything that libFuzzer is steered by: which edges were taken, and what was compared with what.
+/// Enables everything that guides libFuzzer: which edges were taken, and which values were compared.
 const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// No input may take more memory than this, in one piece or in all, nor more seconds.
+/// The limits of one input: the largest allocation, the total memory, and the time in seconds.
 const LIMITS: [&str; 3] = ["-malloc_limit_mb=256", "-rss_limit_mb=2048", "-timeout=10"];
 
-/// How long a mutant may stay unnoticed.
+/// How long a mutant may stay undetected.
 const MUTANT_SECONDS: u64 = 60;
 
-/// The word that means every target.
+/// The word that selects every target.
 const ALL: &str = "fuzz";
 
-/// Something that reads bytes.
+/// A fuzz target.
 pub(crate) struct Target {
-    /// What it is called, here and in fuzz/targets.
+    /// Its name, here and in fuzz/targets.
     pub(crate) name: &'static str,
     /// What it reads.
     pub(crate) what: &'static str,
-    /// The deliberate defect that it must notice.
+    /// The deliberate defect that it must detect.
     pub(crate) mutant: &'static str,
 }
 
-/// Every target. Related formats share one, so that each has its minute in a quick campaign.
+/// Every target. Related formats share one, so that each runs for a minute in a quick campaign.
 const TARGETS: [Target; 4] = [
     Target {
         name: "stores",
-        what: "lines of a journal, whole journals, pages and logs of SQLite; both through their files, and repaired",
+        what: "lines of a journal, whole journals, pages and logs of SQLite; both as files, and repaired",
         mutant: "believe_lines",
     },
     Target {
@@ -56,12 +56,12 @@ const TARGETS: [Target; 4] = [
     },
     Target {
         name: "git",
-        what: "packs, their indexes and differences; indexes of worktrees, patterns, manifests of rescues",
+        what: "packs, their indexes and deltas; indexes of worktrees, patterns, manifests of rescues",
         mutant: "believe_deltas",
     },
 ];
 
-/// What came of one target.
+/// The result of one target.
 pub(crate) struct Outcome {
     target: &'static Target,
     inputs: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Outcome {
     seconds: f64,
 }
 
-/// Takes the targets out of what was asked for: all of them where nothing was.
+/// Splits the requested names into targets and scenarios; all targets if there are no names.
 pub(crate) fn choose(wanted: &[String]) -> (Vec<&'static Target>, Vec<String>) {
     let is_target = |word: &String| word == ALL || TARGETS.iter().any(|target| target.name == word);
     let (words, others): (Vec<String>, Vec<String>) = wanted.iter().cloned().partition(is_target);
@@ -78,14 +78,14 @@ pub(crate) fn choose(wanted: &[String]) -> (Vec<&'static Target>, Vec<String>) {
     (TARGETS.iter().filter(is_chosen).collect(), others)
 }
 
-/// A build under way.
+/// A running build.
 pub(crate) struct Build {
     compiler: Child,
     programs: PathBuf,
 }
 
 impl Build {
-    /// Begins to build the targets, giving way to everything else that runs.
+    /// Starts to build the targets, at a low priority.
     pub(crate) fn begin() -> Result<Build> {
         let host = find_host()?;
         let directory = target_dir().join("fuzz");
@@ -97,7 +97,7 @@ impl Build {
         Ok(Build { compiler, programs: directory.join(host).join("release") })
     }
 
-    /// Waits for it.
+    /// Waits until it is complete.
     pub(crate) fn finish(mut self) -> Result<Fuzzers> {
         if !self.compiler.wait()?.success() {
             return Err("the fuzz targets cannot be built".into());
@@ -106,22 +106,22 @@ impl Build {
     }
 }
 
-/// The targets must be built for a named platform, or scripts that run while building would be instrumented too.
+/// The targets must be built for a named platform, or build scripts would be instrumented too.
 fn find_host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output()?;
     let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.ok_or("rustc does not say what it is for")?.to_owned())
+    Ok(host.ok_or("rustc does not print its host")?.to_owned())
 }
 
-/// The targets, built.
+/// The built targets.
 pub(crate) struct Fuzzers {
     programs: PathBuf,
     scratch: PathBuf,
 }
 
 impl Fuzzers {
-    /// Gives each target so many seconds; as many run at a time as there are processors.
+    /// Runs each target for this many seconds; as many at a time as there are processors.
     pub(crate) fn run(&self, targets: &[&'static Target], seconds: u64, seed: u64) -> Result<Vec<Outcome>> {
         let waiting = Mutex::new(targets.iter().copied());
         let memory = memory_dir()?;
@@ -142,7 +142,7 @@ impl Fuzzers {
         });
         let mut outcomes = Vec::new();
         for worker in done {
-            outcomes.extend(worker.map_err(|_| "a fuzzer could not be watched")??);
+            outcomes.extend(worker.map_err(|_| "the thread of a fuzzer panicked")??);
         }
         outcomes.sort_by_key(|one| TARGETS.iter().position(|target| target.name == one.target.name));
         Ok(outcomes)
@@ -163,11 +163,11 @@ impl Fuzzers {
         Ok(Outcome { target, inputs, crash, seconds: begun.elapsed().as_secs_f64() })
     }
 
-    /// Whether the target notices its mutant.
+    /// Returns whether the target detects its mutant.
     pub(crate) fn notices_mutant(&self, target: &'static Target) -> Result<bool> {
         let memory = memory_dir()?;
         let mut command = self.command(target, MUTANT_SECONDS, memory.path())?;
-        // What it finds belongs to no corpus, and goes with the directory.
+        // Its findings are not added to a corpus, and are deleted with the directory.
         let found = memory.path().join("found");
         fs::create_dir(&found)?;
         command.arg(format!("-artifact_prefix={}/", memory.path().display())).arg(found);
@@ -195,7 +195,7 @@ impl Fuzzers {
         Ok(directory)
     }
 
-    /// What went wrong, and how to see it again.
+    /// Describes a crash, and how to reproduce it.
     fn describe_crash(&self, target: &Target, log: &str) -> String {
         let lines: Vec<&str> = log.lines().collect();
         let panic = lines.iter().position(|line| line.contains("panicked at"));
@@ -205,12 +205,12 @@ impl Fuzzers {
                 .iter()
                 .rev()
                 .find(|line| line.contains("ERROR"))
-                .map_or("it ended", |line| line)
+                .map_or("it exited", |line| line)
                 .to_owned(),
         };
         let artifact = log.split("Test unit written to ").nth(1).and_then(|rest| rest.lines().next());
-        let again =
-            artifact.map(|file| format!("; again with {} {file}", self.programs.join(target.name).display()));
+        let again = artifact
+            .map(|file| format!("; reproduce with {} {file}", self.programs.join(target.name).display()));
         format!("{what}{}", again.unwrap_or_default())
     }
 }
@@ -219,7 +219,8 @@ fn corpus(target: &Target) -> PathBuf {
     root().join("fuzz/corpus").join(target.name)
 }
 
-/// A directory in memory, where there is such a thing, for the stores that are opened; gone when it is dropped.
+/// Creates a directory for the stores that are opened, in memory if possible; it is deleted when it is
+/// dropped.
 fn memory_dir() -> Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -230,12 +231,12 @@ fn find_number(log: &str, key: &str) -> Option<u64> {
     log.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok()
 }
 
-/// Whether nothing was found, and every target was really tried.
+/// Returns whether nothing was found, and every target ran at least one input.
 pub(crate) fn is_clean(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|one| one.crash.is_none() && one.inputs > 0)
 }
 
-/// What a person reads.
+/// Returns the results as a table for the terminal.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
     let mut text = format!("\n{:<12} {:>12} {:>10} {:>9}  reads\n", "target", "inputs", "crashes", "seconds");
     for Outcome { target, inputs, crash, seconds } in outcomes {
@@ -251,7 +252,7 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// The same for docs/faults.md.
+/// Returns the results as a table for docs/faults.md.
 pub(crate) fn page(outcomes: &[Outcome]) -> String {
     let mut table = String::from(
         "| target | reads | inputs | crashes | seconds | its mutant |\n|---|---|---:|---:|---:|---|\n",
@@ -270,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_told_from_scenarios() {
+    fn targets_and_scenarios_are_distinguished() {
         let choose = |words: &[&str]| {
             let (targets, others) = choose(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
             (targets.iter().map(|target| target.name).collect::<Vec<_>>(), others)
@@ -290,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_says_what_it_was_and_how_to_see_it_again() {
+    fn a_crash_report_has_a_cause_and_a_command() {
         let fuzzers = Fuzzers { programs: "/p".into(), scratch: "/s".into() };
         let log = "#12 NEW\nthread 'x' panicked at a.rs:1:2:\nit broke\nTest unit written to /a/crash-1\nstat::number_of_executed_units: 12\n";
         let crash = fuzzers.describe_crash(&TARGETS[0], log);
-        assert_eq!(crash, "thread 'x' panicked at a.rs:1:2: it broke; again with /p/stores /a/crash-1");
+        assert_eq!(crash, "thread 'x' panicked at a.rs:1:2: it broke; reproduce with /p/stores /a/crash-1");
         assert_eq!(find_number(log, "stat::number_of_executed_units:"), Some(12));
         let crash = fuzzers.describe_crash(&TARGETS[3], "==1== ERROR: libFuzzer: timeout after 10 seconds\n");
         assert!(crash.contains("timeout"), "{crash}");

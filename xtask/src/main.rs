@@ -1,8 +1,8 @@
 //! The project's own commands: `cargo xtask test`, `tidy`, `docs`, `audit`, `bench`, `faults`, `dist`.
 //!
-//! Architecture invariant: what CI checks is decided here and nowhere else, so that a developer's machine
-//! and CI never disagree. Nothing in here is part of the product.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "talking to its user is all it does")]
+//! Architecture invariant: only this program decides what CI checks, so that a developer's machine and CI
+//! never disagree. Nothing in here is part of the product.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod audit;
 mod bench;
@@ -11,7 +11,9 @@ mod docs;
 mod faults;
 mod fuzz;
 mod picture;
+mod previous;
 mod steps;
+mod surroundings;
 mod test;
 mod tidy;
 mod tools;
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What a task gives: its value, or a sentence that says what went wrong.
+/// The result of a task: its value, or a message about what failed.
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// The project's own commands.
@@ -35,11 +37,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Everything that CI checks: format, lints, tests, documentation, house rules
+    /// Run everything that CI checks: format, lints, tests, documentation, project rules
     Test,
-    /// The process tests once more, as a user without privileges; a part of `test` where root runs it
+    /// Run the process tests again as a user without privileges; part of `test` when root runs it
     Unprivileged,
-    /// The house rules that no compiler knows
+    /// Check the project rules that the compiler does not check
     Tidy,
     /// Write the man pages, completions and JSON Schema below docs/
     Docs(docs::DocsArguments),
@@ -49,11 +51,11 @@ enum Task {
     Bench(bench::BenchArguments),
     /// Attack every promise: kills, failing disks, power cuts, reused pids, races, damage
     Faults(faults::FaultsArguments),
-    /// Build the program as it is meant to be given to people
+    /// Build the program for distribution
     Dist,
 }
 
-/// Whether `cargo xtask` followed by `words` names a task; what follows a task are its own arguments.
+/// Returns whether `cargo xtask` followed by `words` names a task; the words after a task are its arguments.
 fn has_task(words: &[&str]) -> bool {
     let mut command = <Arguments as clap::CommandFactory>::command();
     for word in words {
@@ -66,8 +68,26 @@ fn has_task(words: &[&str]) -> bool {
     true
 }
 
+impl Task {
+    /// Returns whether it runs tests or measures, and so depends on what it inherits.
+    fn needs_plain_surroundings(&self) -> bool {
+        matches!(self, Task::Test | Task::Unprivileged | Task::Bench(_) | Task::Faults(_))
+    }
+}
+
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().task {
+    let task = Arguments::parse().task;
+    if task.needs_plain_surroundings() {
+        match surroundings::run_with_plain_surroundings() {
+            Ok(Some(code)) => return code,
+            Ok(None) => {}
+            Err(error) => {
+                eprintln!("error: cannot start with a clean environment: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    let outcome = match task {
         Task::Test => test::run(),
         Task::Unprivileged => unprivileged::run(),
         Task::Tidy => tidy::run(),

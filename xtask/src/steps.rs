@@ -1,7 +1,8 @@
-//! A row of steps: each announced, timed, and the first that fails ends the row with what to run again.
+//! A sequence of steps: each is announced and timed, and the first that fails ends the sequence with the
+//! command to repeat.
 //!
-//! Beside its time stands what it used of the processors: a step that used little only waited, and something else
-//! could have been done meanwhile.
+//! The processor time is printed beside the time: a step that used little only waited, and other work could
+//! have run meanwhile.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -15,21 +16,21 @@ pub(crate) struct Steps {
     done: Vec<Step>,
 }
 
-/// One of them.
+/// One step.
 struct Step {
     title: String,
     took: Duration,
-    /// What all that it started has used of the processors.
+    /// The processor time of everything that it started.
     used: Duration,
 }
 
 impl Steps {
-    /// No step yet.
+    /// Creates an empty sequence.
     pub(crate) fn new() -> Steps {
         Steps { done: Vec::new() }
     }
 
-    /// Runs `command`; its output goes where ours does.
+    /// Runs `command` with the output of this process.
     pub(crate) fn run(&mut self, title: &str, command: &mut Command) -> Result {
         let again = shown(command);
         self.call(title, &again, || {
@@ -38,10 +39,10 @@ impl Steps {
         })
     }
 
-    /// Does `action`, which `again` would repeat.
+    /// Runs `action`; `again` is the command that repeats it.
     pub(crate) fn call(&mut self, title: &str, again: &str, action: impl FnOnce() -> Result) -> Result {
         eprintln!("\n== {title}\n   {again}");
-        // Where the kernel does not say, nothing is known, and nothing is shown.
+        // If the kernel does not report it, nothing is shown.
         let used_so_far = || processor_time_of_children().unwrap_or_default();
         let (began, used_before) = (Instant::now(), used_so_far());
         let outcome = action();
@@ -61,7 +62,7 @@ impl Steps {
         }
     }
 
-    /// Every step with its seconds and those of the processors, and their sums.
+    /// Returns every step with its time and processor time, and their sums.
     pub(crate) fn summary(&self) -> String {
         let width = self.done.iter().map(|step| step.title.chars().count()).max().unwrap_or(0).max(5);
         let line = |title: &str, took: Duration, used: Duration| {
@@ -78,7 +79,7 @@ impl Steps {
     }
 }
 
-/// A command as one would type it in the workspace.
+/// Returns a command as a user would type it in the workspace.
 pub(crate) fn shown(command: &Command) -> String {
     let program = match command.get_program() {
         program if program == env!("CARGO") => "cargo".to_owned(),
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_as_one_would_type_it() {
+    fn a_command_is_shown_as_typed() {
         let mut command = Command::new(env!("CARGO"));
         command.args(["doc", "--no-deps", "it's"]).env("RUSTDOCFLAGS", "-D warnings").env_remove("HOME");
         assert_eq!(shown(&command), r"RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s'");
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_step_used_is_not_what_it_waited() {
+    fn waiting_is_not_processor_time() {
         let mut steps = Steps::new();
         let mut idle = Command::new("sleep");
         steps.run("idle", idle.arg("0.3")).unwrap();

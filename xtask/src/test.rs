@@ -6,18 +6,18 @@ use crate::steps::Steps;
 use crate::workspace::cargo;
 use crate::{Result, tidy, tools, unprivileged};
 
-/// The smallest program one may want, and the one without what is portable. The default, which links
-/// everything, is covered by the workspace as a whole.
+/// The smallest useful program, and one without the portable backends. The default, which links everything,
+/// is covered by the workspace as a whole.
 ///
-/// A smaller program is looked at together with the workspace around it: for it alone cargo would choose other
-/// features of what it depends on, and compile most of that again. Deliberate defects are in none of these, as they
-/// are in no program that is given to people.
+/// A smaller program is checked together with the rest of the workspace: for it alone cargo would select
+/// other features of its dependencies, and compile most of them again. None of these contains deliberate
+/// defects, as no released program does.
 const FEATURE_SETS: [&str; 2] = [REDUCED, "sexton/store-sqlite,sexton/proc-linux"];
 
 /// The feature set whose tests are run too: no C code, no Linux.
 const REDUCED: &str = "sexton/store-json,sexton/proc-portable";
 
-/// Runs every step, and says at the end what each one cost.
+/// Runs every step, and prints the time of each at the end.
 pub(crate) fn run() -> Result {
     let mut steps = Steps::new();
     let outcome = run_steps(&mut steps);
@@ -44,8 +44,8 @@ fn run_steps(steps: &mut Steps) -> Result {
 
 fn lint(steps: &mut Steps) -> Result {
     let strict = ["--", "-D", "warnings"];
-    // Without deliberate defects, so that the smaller programs differ from this in their own crate alone. With them
-    // nothing else is different but one line that links them in.
+    // Without deliberate defects, so that the smaller programs differ only in their own crate. With them only
+    // one line that links them in would differ.
     let mut everything = cargo(["clippy", "--workspace", "--all-targets", "--features", "xtask/bench"]);
     steps.run("lint", everything.args(strict))?;
     let mut defects = cargo(["clippy", "--package", "sexton-mutant", "--all-targets", "--all-features"]);
@@ -65,20 +65,21 @@ fn test(steps: &mut Steps) -> Result {
     if has_nextest() {
         reduced.args(["--workspace", "--filterset", "package(sexton)"]);
     } else {
-        // A part of what is built cannot be chosen here, so that it is built apart.
+        // A part of the workspace cannot be selected here, so it is built separately.
         reduced.args(["--package", "sexton"]);
     }
     reduced.args(["--no-default-features", "--features", REDUCED]);
     steps.run(&format!("tests {REDUCED}"), &mut reduced)
 }
 
-/// What runs tests. Half of them wait for something at any moment, so there are twice as many as processors.
+/// Returns the test runner. Half of the tests wait at any moment, so twice as many run as there are
+/// processors.
 fn runner() -> Result<Command> {
     let at_once = (2 * std::thread::available_parallelism()?.get()).to_string();
     Ok(if has_nextest() {
         cargo(["nextest", "run", "--no-fail-fast", "--test-threads", &at_once])
     } else {
-        // Doc tests are a step of their own, as nextest cannot run them.
+        // Doc tests are a separate step, because nextest cannot run them.
         let mut command = cargo(["test", "--no-fail-fast", "--all-targets"]);
         command.env("RUST_TEST_THREADS", at_once);
         command

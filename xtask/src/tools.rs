@@ -1,20 +1,20 @@
-//! The programs that tests need beside Rust, git and a C compiler. A missing one is installed where that is
-//! possible, and named where it is not: no test skips itself.
+//! The programs that tests need beside Rust, git and a C compiler. A missing one is installed if possible,
+//! and reported otherwise: no test skips itself.
 
 use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// Each program that the tests need, and the Debian package it comes in.
+/// Each program that the tests need, and its Debian package.
 const TOOLS: [(&str, &str); 5] =
     [("strace", "strace"), ("tmux", "tmux"), ("python3", "python3-venv"), ("node", "nodejs"), ("npm", "npm")];
 
-/// Installs what the tests need and is missing, or says what to install.
+/// Installs missing programs that the tests need, or fails with what to install.
 pub(crate) fn require_all() -> Result {
     require(&TOOLS)
 }
 
-/// Installs what is missing of these programs, each with its Debian package, or says what to install.
+/// Installs the missing ones of these programs, each with its Debian package, or fails with what to install.
 pub(crate) fn require(tools: &[(&str, &str)]) -> Result {
     let missing: Vec<_> = tools.iter().filter(|(program, _)| !is_installed(program)).collect();
     if missing.is_empty() {
@@ -30,7 +30,7 @@ pub(crate) fn require(tools: &[(&str, &str)]) -> Result {
 }
 
 fn is_installed(program: &str) -> bool {
-    // Some programs know no harmless argument, so none is asked.
+    // The program is not executed, because some programs have no harmless argument.
     let directories = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&directories).any(|directory| directory.join(program).is_file())
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_missing_is_noticed() {
+    fn a_missing_program_is_noticed() {
         assert!(is_installed("git"));
         assert!(!is_installed("no-such-program-anywhere"));
     }

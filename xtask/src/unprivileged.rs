@@ -1,7 +1,8 @@
-//! The process tests once more, as a user without privileges.
+//! Runs the process tests again as a user without privileges.
 //!
-//! Most users are not root: they cannot read the environment of others, nor signal them, and rules that
-//! only ever ran as root would not notice. CI often is root, so the tests change the user by themselves.
+//! Most users are not root: they cannot read the environment of other users' processes, nor signal them, and
+//! rules that only ever ran as root would not notice. CI often runs as root, so the tests change the user
+//! themselves.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,44 +13,54 @@ use std::process::Command;
 use crate::Result;
 use crate::workspace::{self, Executable};
 
-/// The folders of the packages whose behaviour depends on who runs them.
+/// The folders of the packages whose behaviour depends on the user.
 const PACKAGES: [&str; 4] =
     ["crates/proc-linux", "crates/proc-portable", "crates/worktree-git", "crates/cli"];
 
 /// The program itself.
 const PROGRAM: &str = "sexton";
 
-/// Its tests that are about processes and worktrees.
-const WHOLE_PROGRAM: [&str; 10] = [
+/// Its tests of processes and worktrees.
+const WHOLE_PROGRAM: [&str; 19] = [
     "sessions",
     "crashes",
     "supervision",
+    "resupervision",
+    "limits",
     "recovery",
     "recovery_crashes",
     "ticketflow_crashes",
     "worktrees",
     "mcp",
+    "mcp_http",
+    "mcp_limits",
+    "mcp_socket",
+    "init",
     "ralph",
     "ralph_campaign",
+    "upgrades",
+    "previous_release",
+    "trust",
 ];
 
 /// The user and group that own nothing.
 const NOBODY: u32 = 65534;
 
-/// Whether this process can do more than most users can, and can become one of them.
+/// Returns whether this process runs as root, and so can change its user.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Builds the test programs, and runs copies of them that anybody can reach.
+/// Builds the test programs, and runs copies of them that every user can reach.
 pub(crate) fn run() -> Result {
     if !is_root() {
         return Err(
-            "only root can become another user; anybody else has run these tests as one already".into()
+            "only root can change the user; for any other user `cargo xtask test` runs these tests already"
+                .into(),
         );
     }
-    // All of them, though few are run: for some packages alone cargo would choose other features of what they
-    // depend on, and build most of it again.
+    // All of them, though few are run: for some packages alone cargo would select other features of their
+    // dependencies, and build most of them again.
     let (tests, others): (Vec<Executable>, Vec<Executable>) =
         workspace::build(&["test", "--no-run", "--workspace"])?
             .into_iter()
@@ -64,7 +75,7 @@ pub(crate) fn run() -> Result {
         .filter(|test| !is_whole(test) || WHOLE_PROGRAM.contains(&test.name.as_str()))
         .collect();
     if chosen.iter().filter(|test| is_whole(test)).count() != WHOLE_PROGRAM.len() {
-        return Err(format!("not all of these are there: {}", WHOLE_PROGRAM.join(", ")).into());
+        return Err(format!("some of these tests do not exist: {}", WHOLE_PROGRAM.join(", ")).into());
     }
     for test in chosen {
         run_as_nobody(&test, &sexton)?;
@@ -72,9 +83,9 @@ pub(crate) fn run() -> Result {
     Ok(())
 }
 
-/// Runs one test program with a home of its own, which must be empty again afterwards.
+/// Runs one test program with its own home directory, which must be empty again afterwards.
 fn run_as_nobody(program: &Executable, sexton: &Executable) -> Result {
-    // The target directory may lie below a home that only root can enter.
+    // The target directory may be below a home directory that only root can enter.
     let stage = tempfile::tempdir()?;
     fs::set_permissions(stage.path(), Permissions::from_mode(0o755))?;
     let copy = stage.path().join(&program.name);
@@ -99,8 +110,8 @@ fn run_as_nobody(program: &Executable, sexton: &Executable) -> Result {
     if left.is_empty() { Ok(()) } else { Err(format!("{} left {left:?} behind", program.name).into()) }
 }
 
-/// A command that has only what a plain user has. The standard library drops root's other groups along
-/// with the uid.
+/// Returns a command with only the rights of an ordinary user. The standard library drops root's other groups
+/// along with the uid.
 fn as_nobody(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.uid(NOBODY).gid(NOBODY).current_dir(home).env_clear();
@@ -116,9 +127,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_as_nobody_has_neither_roots_user_nor_its_groups_nor_its_environment() {
+    fn nobody_has_no_user_group_or_environment_of_root() {
         if !is_root() {
-            // Only root can become somebody else; for anybody else the refusal is the proof.
+            // Only root can change the user; for any other user the attempt must fail.
             assert!(as_nobody(Path::new("/bin/true"), Path::new("/")).status().is_err());
             return;
         }

@@ -1,4 +1,4 @@
-//! Where the workspace is, and how cargo is called in it.
+//! Where the workspace is, and how cargo is run in it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// The folder of the workspace's manifest.
+/// Returns the folder of the workspace's manifest.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in a folder of the workspace")
 }
 
-/// Where build products go; what a task installs for itself goes there too.
+/// Returns the directory for build products, and for programs that a task installs.
 pub(crate) fn target_dir() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// The cargo that built this program, called in the workspace.
+/// Returns the cargo that built this program, to be run in the workspace.
 pub(crate) fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(arguments);
-    // A developer may work inside a session; the project's tests must not find it, nor its store.
+    // A developer may work inside a session; the project's tests must not find it or its store.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SEXTON_") {
             command.env_remove(name);
@@ -34,7 +34,7 @@ pub(crate) fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> C
 /// A program that cargo has built.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Executable {
-    /// Its target's name.
+    /// The name of its target.
     pub(crate) name: String,
     /// Its file.
     pub(crate) path: PathBuf,
@@ -44,7 +44,7 @@ pub(crate) struct Executable {
     pub(crate) is_test: bool,
 }
 
-/// Builds with cargo and returns the programs that came of it. `arguments` begin with the subcommand.
+/// Builds with cargo and returns the programs that were built. `arguments` begin with the subcommand.
 pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Executable>> {
     let mut command = cargo(arguments);
     command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
@@ -55,7 +55,7 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Executable>> {
     Ok(String::from_utf8(output.stdout)?.lines().filter_map(find_executable).collect())
 }
 
-/// The program that one line of cargo's messages announces; only such messages have an `executable`.
+/// Returns the program that one line of cargo's messages reports; only such messages have an `executable`.
 fn find_executable(line: &str) -> Option<Executable> {
     let message: Value = serde_json::from_str(line).ok()?;
     Some(Executable {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_artifact_with_an_executable_is_a_program() {
+    fn only_artifacts_with_an_executable_are_programs() {
         let program = r#"{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml",
             "target":{"name":"life"},"profile":{"test":true},"executable":"/t/life-1"}"#;
         let found = find_executable(&program.replace('\n', "")).unwrap();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_holds_the_workspace() {
+    fn the_root_contains_the_workspace() {
         let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
         assert!(manifest.contains("[workspace]"));
     }

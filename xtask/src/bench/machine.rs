@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine that the figures were measured on.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Result;
 
-/// One paragraph: the machine, the filesystem below `directory`, the compiler, the day.
+/// Returns one paragraph: the machine, the filesystem below `directory`, the compiler, the date.
 pub(crate) fn describe(directory: &Path) -> Result<String> {
     let cores = std::thread::available_parallelism()?;
     let processor =
@@ -19,19 +19,24 @@ pub(crate) fn describe(directory: &Path) -> Result<String> {
         "{cores} cores ({processor}), Linux {}, {filesystem}; {}; {}; load average before: {}.",
         kernel.trim(),
         first_line("rustc", &["--version"])?,
-        first_line("date", &["--utc", "+%Y-%m-%d"])?,
+        today()?,
         load.split(' ').next().unwrap_or_default(),
     ))
 }
 
-/// The first line that a program prints.
+/// Returns the date, in UTC.
+pub(crate) fn today() -> Result<String> {
+    first_line("date", &["--utc", "+%Y-%m-%d"])
+}
+
+/// Returns the first line that a program prints.
 pub(super) fn first_line(program: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
     let program = program.as_ref();
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
     let text = String::from_utf8(output.stdout)?;
     let line = text.lines().next().filter(|_| output.status.success());
-    Ok(line.ok_or_else(|| format!("{} said nothing ({})", program.display(), output.status))?.to_owned())
+    Ok(line.ok_or_else(|| format!("{} printed nothing ({})", program.display(), output.status))?.to_owned())
 }
 
 fn first_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -39,8 +44,8 @@ fn first_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
 }
 
-/// The type of the filesystem that holds `path`: that of the deepest mount point above it, and of the
-/// latest where two are mounted at one point.
+/// Returns the type of the filesystem that holds `path`: that of the deepest mount point above it, and of the
+/// latest if several are mounted at one point.
 fn filesystem_of<'a>(path: &Path, mountinfo: &'a str) -> Option<&'a str> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (mount, source) = line.split_once(" - ")?;
@@ -55,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deepest_mount_holds_the_path() {
+    fn the_deepest_mount_point_is_chosen() {
         let mounts = "1 0 8:1 / / rw - ext4 /dev/vda rw\n\
             2 1 0:1 / /tmp rw,nosuid shared:1 - tmpfs none rw\n\
             3 1 0:2 / /tmpfiles rw - xfs /dev/vdb rw\n\

@@ -1,4 +1,4 @@
-//! Timing in turns, and what many times come to.
+//! Timing in turns, and its statistics.
 
 use std::fmt;
 use std::process::{Command, Stdio};
@@ -7,22 +7,21 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::steps::shown;
 
-/// What the times of one thing come to: the middle one, and those between which the middle half lies.
+/// The statistics of several times: the median and the quartiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timing {
     /// Half of them took longer.
     pub(super) median: Duration,
-    /// A quarter of them was faster.
+    /// A quarter of them took less.
     low: Duration,
-    /// A quarter of them was slower.
+    /// A quarter of them took longer.
     high: Duration,
 }
 
 impl Timing {
-    /// What `times` come to.
+    /// Computes the statistics of `times`.
     ///
-    /// # Panics
-    /// Where there are none: nothing was measured then, and no number could stand for that.
+    /// # Panics If `times` is empty: nothing was measured then.
     pub(super) fn of(mut times: Vec<Duration>) -> Timing {
         times.sort();
         let at = |part: usize| times[(times.len() - 1) * part / 4];
@@ -39,21 +38,21 @@ impl fmt::Display for Timing {
     }
 }
 
-/// One of those that are timed in turns.
+/// One of the operations that are timed in turns.
 pub(super) struct Contender<'a> {
     /// What is timed.
     act: Box<dyn FnMut() -> Result + 'a>,
-    /// What follows without a clock, so that nothing of it is left to weigh on the next one's time.
+    /// Runs afterwards, untimed, so that nothing of it slows down the next operation.
     settle: Box<dyn FnMut() -> Result + 'a>,
 }
 
 impl<'a> Contender<'a> {
-    /// One that leaves nothing behind.
+    /// An operation that leaves nothing behind.
     pub(super) fn new(act: impl FnMut() -> Result + 'a) -> Contender<'a> {
         Contender::settled(act, || Ok(()))
     }
 
-    /// One whose work goes on after it has returned.
+    /// An operation whose work continues after it has returned.
     pub(super) fn settled(
         act: impl FnMut() -> Result + 'a,
         settle: impl FnMut() -> Result + 'a,
@@ -61,15 +60,15 @@ impl<'a> Contender<'a> {
         Contender { act: Box::new(act), settle: Box::new(settle) }
     }
 
-    /// A program, from before it is started until it is reaped. One that fails is no measurement: failing
-    /// is fast.
+    /// A program, from before it is started until it is reaped. A program that fails is an error, because
+    /// failing is fast.
     pub(super) fn program(mut command: Command) -> Contender<'a> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Contender::new(move || succeed(&mut command))
     }
 }
 
-/// Lets each of `contenders` act `repetitions` times, in turns.
+/// Runs each of `contenders` `repetitions` times, in turns.
 pub(super) fn in_turns<const N: usize>(
     repetitions: usize,
     mut contenders: [Contender<'_>; N],
@@ -81,7 +80,7 @@ pub(super) fn in_turns<const N: usize>(
             (contender.act)()?;
             let took = began.elapsed();
             (contender.settle)()?;
-            // The first turn is without a clock, so that nobody pays for a cold cache.
+            // The first turn is not timed, so that no figure includes a cold cache.
             if turn > 0 {
                 samples.push(took);
             }
@@ -95,19 +94,19 @@ pub(super) fn medians<const N: usize>(repetitions: usize, commands: [Command; N]
     in_turns(repetitions, commands.map(Contender::program))
 }
 
-/// Runs `command` to its end, which must be a good one.
+/// Runs `command`, which must succeed.
 pub(super) fn succeed(command: &mut Command) -> Result {
     let status = command.status().map_err(|error| format!("{}: {error}", shown(command)))?;
     if status.success() { Ok(()) } else { Err(format!("`{}`: {status}", shown(command)).into()) }
 }
 
-/// What `command` prints, once it has ended well.
+/// Returns what `command` prints; it must succeed.
 pub(super) fn output_of(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{}: {error}", shown(command)))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("`{}`: {}: {said}", shown(command), output.status).into());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("`{}`: {}: {stderr}", shown(command), output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }
@@ -117,13 +116,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_does_not_see_an_outlier() {
+    fn an_outlier_does_not_change_the_median() {
         let timing = Timing::of([3, 1, 900, 2, 4].map(Duration::from_millis).to_vec());
         assert_eq!(timing.to_string(), "3.00 ms (2.00–4.00)");
     }
 
     #[test]
-    fn a_program_that_takes_longer_is_seen_to() {
+    fn a_slower_program_has_a_longer_time() {
         let shell = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_settles_is_not_timed() {
+    fn settling_is_not_timed() {
         let nap = Duration::from_millis(300);
         let settle = || {
             std::thread::sleep(nap);
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_no_measurement() {
+    fn a_program_that_fails_is_an_error() {
         let error = medians(3, [Command::new("false")]).unwrap_err().to_string();
         assert_eq!(error, "`false`: exit status: 1");
     }

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: the figures of docs/benchmarks.md, each a ratio measured within one run.
 //!
-//! A ratio holds on another machine, a time does not. What is compared runs in turns (A, B, A, B …), so
-//! that a slow minute of the machine falls on both. Nothing here decides whether a change is good: a
-//! goal that was missed is printed as missed, and the task still succeeds.
+//! A ratio holds on another machine, a time does not. What is compared runs in turns (A, B, A, B …), so that
+//! a slow minute of the machine affects both. Nothing here decides whether a change is good: a missed goal is
+//! printed as missed, and the task still succeeds.
 
 pub(crate) mod machine;
 mod measure;
@@ -26,35 +26,35 @@ use crate::Result;
 /// The options of `bench`.
 #[derive(Args)]
 pub(crate) struct BenchArguments {
-    /// Only these figures; all of them without a name
+    /// Only these figures [default: all]
     #[command(subcommand)]
     only: Option<Bench>,
 }
 
-/// Which figures.
+/// A part of the figures.
 #[derive(Subcommand)]
 enum Bench {
-    /// Sexton against what people use today
+    /// Sexton against tools in use today
     Peers {
         /// Only these questions, printed and not written
         questions: Vec<String>,
     },
-    /// What records cost: commits, listings, many writers
+    /// The cost of records: commits, listings, many writers
     Store,
-    /// What sessions cost: starting, output, idle supervisors, stopping
+    /// The cost of sessions: starting, output, idle supervisors, stopping
     Run,
-    /// What recovery costs: dead records, live orphans, worktrees
+    /// The cost of recovery: dead records, live orphans, worktrees
     Recover,
-    /// What a hook costs its agent at every turn
+    /// The cost of a hook for its agent at every turn
     Resume,
 }
 
-/// Everything, in the order of the page.
+/// All parts, in the order of the page.
 const ALL: [&str; 5] = ["peers", "store", "run", "recover", "resume"];
 
-/// Measures one part in a process of its own. What the programs of one part leave to whoever watches them, thousands of
-/// children that have ended, would make every start of the next slower.
-fn run_apart(name: &str) -> Result {
+/// Measures one part in a separate process. One part leaves thousands of exited children to the process that
+/// watches them, which would slow down every start of the next part.
+fn run_separately(name: &str) -> Result {
     let status = Command::new(std::env::current_exe()?).args(["bench", name]).status()?;
     if status.success() { Ok(()) } else { Err(format!("bench {name}: {status}").into()) }
 }
@@ -62,9 +62,9 @@ fn run_apart(name: &str) -> Result {
 /// Measures, prints the tables, and writes each into its section of docs/benchmarks.md.
 pub(crate) fn run(arguments: &BenchArguments) -> Result {
     let Some(bench) = &arguments.only else {
-        // What was measured is written before the next begins; one that fails does not hide the others.
+        // Each part is written before the next begins; one that fails does not hide the others.
         let failed: Vec<String> =
-            ALL.iter().filter_map(|name| run_apart(name).err()).map(|error| error.to_string()).collect();
+            ALL.iter().filter_map(|name| run_separately(name).err()).map(|error| error.to_string()).collect();
         return if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) };
     };
     match bench {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_is_measured_where_none_is_named() {
+    fn every_part_is_measured_by_default() {
         let command = Bench::augment_subcommands(clap::Command::new("bench"));
         let parts: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         assert_eq!(parts, ALL);

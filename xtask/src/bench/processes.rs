@@ -1,4 +1,4 @@
-//! What the kernel says about processes: whose they are, what they hold, and what they have used.
+//! The kernel's data about processes: what started them, what they hold, and what they have used.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,30 +9,30 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::Result;
 
-/// The variable by which everything that a measurement starts is known, however it was re-parented.
+/// The variable that marks every process of a measurement, whatever its parent is.
 pub(super) const MARK: &str = "BENCH_MARK";
 
-/// The variable in which a process of a measurement says what it is.
+/// The variable in which a process of a measurement has its role.
 pub(super) const ROLE: &str = "BENCH_ROLE";
 
 /// The names under which the kernel counts context switches.
 pub(super) const SWITCHES: [&str; 2] = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"];
 
-/// How long processes may take to end once they were killed.
+/// How long processes may take to exit after they were killed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A living process.
+/// A live process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Process {
-    /// Its number.
+    /// Its pid.
     pub(super) pid: i32,
-    /// What the kernel calls it.
+    /// Its name in the kernel.
     pub(super) name: String,
-    /// What it says it is.
+    /// Its role.
     pub(super) role: Option<String>,
 }
 
-/// Every living process that carries `mark`. One that is just being executed may be missing.
+/// Returns every live process that has `mark`. One that is just being executed may be missing.
 pub(super) fn find_marked(mark: &str) -> Result<Vec<Process>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -43,7 +43,7 @@ pub(super) fn find_marked(mark: &str) -> Result<Vec<Process>> {
     Ok(found)
 }
 
-/// The process `pid`, where it carries `mark`. A zombie carries nothing.
+/// Returns the process `pid` if it has `mark`. A zombie has none.
 fn find_one(pid: i32, mark: &str) -> Option<Process> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     if variable(&environment, MARK)? != mark {
@@ -58,14 +58,14 @@ fn variable(environment: &[u8], name: &str) -> Option<String> {
     pairs.find_map(|pair| Some(pair.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
-/// Kills one process that carries `mark`; one that is gone is no error.
+/// Kills one process that has `mark`; one that is gone is not an error.
 pub(super) fn kill_marked(pid: i32, mark: &str) -> Result {
     let Some(number) = Pid::from_raw(pid) else { return Ok(()) };
     let handle = match pidfd_open(number, PidfdFlags::empty()) {
         Err(Errno::SRCH) => return Ok(()),
         handle => handle?,
     };
-    // The number may be another's by now: whoever the handle is of must carry the mark.
+    // The pid may have been reused: the process that the handle refers to must have the mark.
     if find_one(pid, mark).is_none() {
         return Ok(());
     }
@@ -75,8 +75,8 @@ pub(super) fn kill_marked(pid: i32, mark: &str) -> Result {
     }
 }
 
-/// Kills everything that carries `mark`, until nothing is found twice: a process may fork while it is looked
-/// for.
+/// Kills every process that has `mark`, until none is found twice in a row: a process may fork during the
+/// search.
 pub(super) fn end_marked(mark: &str) -> Result {
     let began = Instant::now();
     let mut empty = 0;
@@ -87,14 +87,14 @@ pub(super) fn end_marked(mark: &str) -> Result {
             kill_marked(process.pid, mark)?;
         }
         if began.elapsed() > PATIENCE {
-            return Err(format!("these do not end: {found:?}").into());
+            return Err(format!("these do not exit: {found:?}").into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }
 
-/// The sum of some numbers that `/proc/PID/FILE` has under these names, over all processes.
+/// Returns the sum of the numbers that `/proc/PID/FILE` has under these names, over all processes.
 pub(super) fn sum(processes: &[i32], file: &str, names: &[&str]) -> Result<u32> {
     let mut total = 0;
     for pid in processes {
@@ -112,7 +112,7 @@ fn find_number(text: &str, name: &str) -> Option<u32> {
     value.split_whitespace().next()?.parse().ok()
 }
 
-/// How often the threads of a process were switched to, and how long they ran.
+/// Returns how often the threads of a process were switched to, and how long they ran.
 pub(super) fn activity(pid: i32) -> Result<(u32, Duration)> {
     let (mut switches, mut ran) = (0, Duration::ZERO);
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -129,20 +129,20 @@ pub(super) fn activity(pid: i32) -> Result<(u32, Duration)> {
     Ok((switches, ran))
 }
 
-/// What all children that were reaped so far have used, with theirs. The kernel counts in nanoseconds and
-/// shows hundredths of seconds: right on average, over many rounds.
+/// Returns the processor time of all children that were reaped so far, with theirs. The kernel counts in
+/// nanoseconds and shows hundredths of seconds: correct on average, over many rounds.
 pub(crate) fn processor_time_of_children() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     Ok(ticks(&stat, 13).ok_or("/proc/self/stat cannot be read")?)
 }
 
-/// What a process has used, with the children that it has reaped; nothing where it is gone.
+/// Returns the processor time of a process, with the children that it has reaped; zero if it is gone.
 pub(super) fn processor_time(pid: i32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     [11, 13].iter().filter_map(|field| ticks(&stat, *field)).sum()
 }
 
-/// The sum of two neighbouring times in a `stat`; the first field after the name has the number 0.
+/// Returns the sum of two adjacent times in a `stat`; the first field after the name has the number 0.
 fn ticks(stat: &str, field: usize) -> Option<Duration> {
     const TICK: Duration = Duration::from_millis(10);
     let (_, fields) = stat.rsplit_once(')')?;
@@ -156,7 +156,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn only_the_whole_name_counts() {
+    fn only_the_whole_name_matches() {
         let status = "Name:\tx\nnonvoluntary_ctxt_switches:\t7\nvoluntary_ctxt_switches:\t5\nPss: 12 kB\n";
         assert_eq!(SWITCHES.map(|name| find_number(status, name)), [Some(5), Some(7)]);
         assert_eq!(find_number(status, "Pss"), Some(12));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_behind_a_name_with_spaces() {
+    fn times_are_read_after_a_name_with_spaces() {
         let stat = "7 (a) S 1 (b) S 1 7 7 0 -1 4194304 1 2 3 4 10 20 300 400 20 0";
         assert_eq!(ticks(stat, 11), Some(Duration::from_millis(300)));
         assert_eq!(ticks(stat, 13), Some(Duration::from_secs(7)));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_carries_the_mark_is_found_and_ended_and_nothing_else() {
+    fn only_marked_processes_are_found_and_killed() {
         let mark = format!("test-{}", std::process::id());
         let sleeper = |mark: &str| {
             let mut command = Command::new("sleep");

@@ -1,7 +1,7 @@
 //! pueue, a task manager with a daemon, as the program to compare with.
 //!
-//! It is installed below the target directory and runs with directories of its own: a pueue that the
-//! user has is neither asked nor touched.
+//! It is installed below the target directory and runs with its own directories: a pueue that the user has is
+//! not used or changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::machine::first_line;
-use super::run::yard::PATH;
+use super::run::bench_env::PATH;
 use crate::Result;
 use crate::workspace::{cargo, target_dir};
 
-/// How long the daemon may take to answer, or to end.
+/// How long the daemon may take to answer, or to exit.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An installed pueue.
@@ -25,18 +25,18 @@ pub(super) struct Pueue {
     bin: PathBuf,
 }
 
-/// A daemon of ours; it ends when this is dropped.
+/// A daemon of the benchmark; it is killed when this is dropped.
 pub(super) struct Daemon<'a> {
     pueue: &'a Pueue,
     process: Child,
     config: PathBuf,
     state: PathBuf,
-    // A socket's path must be short, so it cannot lie in a deep target directory.
+    // A socket's path must be short, so it cannot be in a deep target directory.
     _runtime: TempDir,
 }
 
 impl Pueue {
-    /// The one below the target directory, installed from crates.io where it is missing.
+    /// Returns the one below the target directory, installed from crates.io if it is missing.
     pub(super) fn require() -> Result<Pueue> {
         let peers = target_dir().join("peers");
         let bin = peers.join("bin");
@@ -49,24 +49,24 @@ impl Pueue {
         Ok(Pueue { bin })
     }
 
-    /// Its version, as it says it.
+    /// Returns its version, as it prints it.
     pub(super) fn version(&self) -> Result<String> {
         first_line(self.bin.join("pueue"), &["--version"])
     }
 
-    /// Its daemon, with everything where `config` says.
+    /// Returns its daemon, configured by `config`.
     pub(super) fn daemon(&self, config: &Path) -> Command {
         self.call("pueued", config)
     }
 
-    /// A client of that daemon.
+    /// Returns a client of that daemon.
     pub(super) fn client(&self, config: &Path, arguments: &[&str]) -> Command {
         let mut command = self.call("pueue", config);
         command.args(arguments);
         command
     }
 
-    /// With so small an environment that it is no burden to the tasks.
+    /// With a small environment, because pueue stores it with each task.
     fn call(&self, program: &str, config: &Path) -> Command {
         let mut command = Command::new(self.bin.join(program));
         command.env_clear().env("PATH", PATH).arg("--config").arg(config);
@@ -87,8 +87,8 @@ impl Pueue {
         Ok(daemon)
     }
 
-    /// A daemon with `count` finished tasks. One is really run; the others are copies of it in the state
-    /// that the daemon reads when it starts, which is what it would have written itself.
+    /// Starts a daemon with `count` finished tasks. One is really run; the others are copies of it in the
+    /// state that the daemon reads when it starts, which is what it would have written itself.
     pub(super) fn start_with_finished(&self, directory: &Path, count: usize) -> Result<Daemon<'_>> {
         let daemon = self.start(directory)?;
         daemon.call(&["add", "--", "true"])?;
@@ -104,7 +104,7 @@ impl Pueue {
     }
 }
 
-/// Writes settings that keep everything in `directory`, and sockets in `sockets`; gives their file.
+/// Writes settings that keep everything in `directory`, and sockets in `sockets`; returns their file.
 pub(super) fn configure(directory: &Path, sockets: &Path) -> Result<PathBuf> {
     fs::create_dir_all(directory)?;
     let config = directory.join("pueue.yml");
@@ -116,7 +116,7 @@ pub(super) fn configure(directory: &Path, sockets: &Path) -> Result<PathBuf> {
     Ok(config)
 }
 
-/// Makes the only task of a state into `count` of them.
+/// Replaces the only task of a state by `count` copies of it.
 pub(super) fn multiply_task(state: &mut Value, count: usize) -> Result {
     let tasks = state["tasks"].as_object_mut().ok_or("pueue's state has no tasks")?;
     let task = tasks.values().next().ok_or("pueue's state has no task")?.clone();
@@ -128,22 +128,22 @@ pub(super) fn multiply_task(state: &mut Value, count: usize) -> Result {
     Ok(())
 }
 
-/// How many tasks of a state have not ended; a task's status is its name, with more below it.
+/// Returns how many tasks of a state have not ended; a task's status is an object with the status as its key.
 fn count_unfinished(state: &Value) -> usize {
     let tasks = state["tasks"].as_object().into_iter().flat_map(|tasks| tasks.values());
     tasks.filter(|task| task["status"].get("Done").is_none()).count()
 }
 
 impl Daemon<'_> {
-    /// A client of this daemon.
+    /// Returns a client of this daemon.
     pub(super) fn client(&self, arguments: &[&str]) -> Command {
         self.pueue.client(&self.config, arguments)
     }
 
     fn call(&self, arguments: &[&str]) -> Result {
         let output = self.client(arguments).output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        if output.status.success() { Ok(()) } else { Err(format!("pueue {arguments:?}: {said}").into()) }
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(()) } else { Err(format!("pueue {arguments:?}: {stderr}").into()) }
     }
 
     fn count_tasks(&self) -> Result<usize> {
@@ -151,7 +151,7 @@ impl Daemon<'_> {
         Ok(state["tasks"].as_object().map_or(0, serde_json::Map::len))
     }
 
-    /// Waits until every task has ended. Its own `wait` looks every two seconds only.
+    /// Waits until every task has ended. Its own `wait` polls only every two seconds.
     pub(super) fn settle(&self) -> Result {
         wait_until("a task of pueue does not end", || Ok(count_unfinished(&self.load_state()?) == 0))
     }
@@ -161,7 +161,7 @@ impl Daemon<'_> {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Ends the daemon in its own way, so that its state is on disk.
+    /// Stops the daemon in its usual way, so that its state is on disk.
     fn shut_down(mut self) -> Result {
         self.call(&["shutdown"])?;
         let process = &mut self.process;
@@ -171,7 +171,8 @@ impl Daemon<'_> {
 
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
-        // Ours and never reaped before, so its pid is its own; a second kill of an ended one is refused.
+        // It is our child and not reaped before this, so its pid is not reused; killing an exited one fails
+        // harmlessly.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -194,7 +195,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_state_with_one_task_becomes_one_with_many() {
+    fn one_task_is_multiplied() {
         let mut state = json!({"tasks": {"0": {"id": 0, "command": "true"}}, "groups": {}});
         multiply_task(&mut state, 3).unwrap();
         let command = "true";

@@ -8,15 +8,15 @@ use crate::workspace::root;
 
 const FILE: &str = "docs/benchmarks.md";
 
-/// What the file begins with where there is none yet.
+/// The start of a new file.
 const HEADING: &str = "# Benchmarks\n";
 
 const README: &str = "README.md";
 
-/// Between these stands what README.md quotes, in both files.
+/// The marks around what README.md quotes, in both files.
 const QUOTE: (&str, &str) = ("<!-- quoted figures -->", "<!-- end of quoted figures -->");
 
-/// A sentence of these parts, between the marks of what README.md quotes.
+/// Returns a sentence of these parts, between the marks of what README.md quotes.
 pub(super) fn quotation(parts: &[&str]) -> String {
     let (begin, end) = QUOTE;
     let Some((last, before)) = parts.split_last() else { return format!("{begin}\n{end}") };
@@ -32,7 +32,7 @@ pub(super) fn quotation(parts: &[&str]) -> String {
 /// How long a line of a page may be.
 const COLUMNS: usize = 118;
 
-/// A paragraph in lines that read without being rendered; no word between backquotes is torn apart.
+/// Wraps a paragraph so that it is readable unrendered; text between backquotes is not split.
 pub(super) fn wrapped(paragraph: &str) -> String {
     let mut lines = vec![String::new()];
     let mut unit = String::new();
@@ -55,7 +55,7 @@ pub(super) fn wrapped(paragraph: &str) -> String {
     lines.join("\n")
 }
 
-/// What `document` has between the marks, with them.
+/// Returns what `document` has between the marks, including them.
 fn find_quotation(document: &str) -> Option<&str> {
     let (begin, end) = QUOTE;
     let from = document.find(begin)?;
@@ -73,7 +73,7 @@ pub(super) fn quote_in_readme() -> Result {
     Ok(fs::write(&path, readme.replace(stale, quotation))?)
 }
 
-/// A finding where README.md quotes other figures than docs/benchmarks.md has.
+/// Returns a finding if README.md quotes other figures than docs/benchmarks.md has.
 pub(crate) fn find_misquotation(readme: &str, page: &str) -> Option<String> {
     let missing = |file: &str| Some(format!("{file}: `{}` is missing", QUOTE.0));
     match (find_quotation(readme), find_quotation(page)) {
@@ -84,7 +84,7 @@ pub(crate) fn find_misquotation(readme: &str, page: &str) -> Option<String> {
     }
 }
 
-/// Prints `body`, and puts it into the file as the section `name`.
+/// Prints `body`, and writes it into the file as the section `name`.
 pub(super) fn publish(name: &str, body: &str) -> Result {
     let path = root().join(FILE);
     let document = load(&path)?;
@@ -101,7 +101,7 @@ fn load(path: &Path) -> Result<String> {
     }
 }
 
-/// `document` with the section `name` replaced, or added at its end; every other word stays.
+/// Returns `document` with the section `name` replaced, or added at its end; the rest is unchanged.
 fn with_section(document: &str, name: &str, body: &str) -> Result<String> {
     let (start, end) = (format!("<!-- bench {name} -->"), format!("<!-- end of bench {name} -->"));
     let section = format!("{start}\n{}\n{end}", body.trim_end());
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_added_and_then_replaced_and_the_rest_stays() {
+    fn a_section_is_added_then_replaced_without_other_changes() {
         let one = with_section(HEADING, "store", "first\n").unwrap();
         let two = with_section(&one, "run", "other").unwrap() + "\nRemarks by hand.\n";
         let three = with_section(&two, "store", "second").unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_are_quoted_must_be_those_of_the_page() {
+    fn quoted_figures_must_match_the_page() {
         let page = format!(
             "# Benchmarks\n\n{}\n\nmore\n",
             quotation(&["a start returns after 5 ms", "none is left"])
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_without_an_end_is_not_guessed_at() {
+    fn a_section_without_an_end_is_an_error() {
         let error = with_section("<!-- bench store -->\nkept", "store", "new").unwrap_err().to_string();
         assert_eq!(error, "docs/benchmarks.md: `<!-- end of bench store -->` is missing");
     }

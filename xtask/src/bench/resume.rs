@@ -1,4 +1,4 @@
-//! `cargo xtask bench resume`: what a hook costs its agent, at every turn.
+//! `cargo xtask bench resume`: the cost of a hook for its agent, at every turn.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::machine::{describe, first_line};
 use super::measure::{Contender, in_turns, output_of, succeed};
 use super::report;
-use super::run::yard::Yard;
+use super::run::bench_env::BenchEnv;
 use super::table::{Figure, Goal, Row, render};
 use super::worker::Worker;
 use crate::workspace::target_dir;
@@ -59,32 +59,32 @@ records, as many as are kept by default.
 
 /// A session on one store, and the hook that runs in it.
 struct Place {
-    yard: Yard,
+    bench_env: BenchEnv,
     url: String,
     /// The session that drives a loop.
     driver: String,
-    /// One that has none.
+    /// A session without a loop.
     idle: String,
 }
 
 impl Place {
     fn make(sexton: &Path, worker: &Worker, home: &Path, scheme: &str) -> Result<Place> {
-        let yard = Yard::make(sexton, home.to_owned(), "")?;
+        let bench_env = BenchEnv::make(sexton, home.to_owned(), "")?;
         let url = format!("{scheme}:{}", home.join("state/hooked").display());
         let start = |command: &mut Command| -> Result<String> {
             Ok(output_of(command.env("SEXTON_STORE", &url))?.trim().to_owned())
         };
         let words = ["run", "-d", "--agent-session", "conversation-1", "--", "sleep", "3600"];
-        let driver = start(&mut yard.sexton(&words))?;
-        let idle = start(&mut yard.sexton(&["run", "-d", "--", "sleep", "3600"]))?;
+        let driver = start(&mut bench_env.sexton(&words))?;
+        let idle = start(&mut bench_env.sexton(&["run", "-d", "--", "sleep", "3600"]))?;
         worker.populate(&url, RECORDS)?;
         let set = ["loop", "set", &driver, "active=true", "phase=executing"];
-        succeed(yard.sexton(&set).env("SEXTON_STORE", &url))?;
-        Ok(Place { yard, url, driver, idle })
+        succeed(bench_env.sexton(&set).env("SEXTON_STORE", &url))?;
+        Ok(Place { bench_env, url, driver, idle })
     }
 
     fn hook(&self, session: Option<&str>) -> Command {
-        let mut command = self.yard.sexton(&["resume", "--hook", "codex", TURN]);
+        let mut command = self.bench_env.sexton(&["resume", "--hook", "codex", TURN]);
         command.env("SEXTON_STORE", &self.url).envs(session.map(|id| ("SEXTON_SESSION_ID", id)));
         command
     }
@@ -92,7 +92,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut command = self.yard.sexton(&["stop", "--all", "--force"]);
+        let mut command = self.bench_env.sexton(&["stop", "--all", "--force"]);
         let _ = output_of(command.env("SEXTON_STORE", &self.url));
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench store`: what records cost.
+//! `cargo xtask bench store`: the cost of records.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -95,7 +95,7 @@ impl Bench {
         self.require_listed("json")
     }
 
-    /// Fails where a listing does not find what it is timed with.
+    /// Fails if a listing does not contain the records that it is timed with.
     fn require_listed(&self, scheme: &str) -> Result {
         let output = self.ps(scheme, LARGE, &["--all", "--json"]).output()?;
         let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;
@@ -112,7 +112,7 @@ impl Bench {
         command
     }
 
-    /// `sexton ps` on the store of `scheme` with `count` finished records.
+    /// Returns `sexton ps` on the store of `scheme` with `count` finished records.
     fn ps(&self, scheme: &str, count: usize, arguments: &[&str]) -> Command {
         let mut command = self.sexton(&["ps"]);
         command.env("SEXTON_STATE_DIR", self.state_dir(&format!("{scheme}-{count}")));
@@ -204,7 +204,7 @@ impl Bench {
         ))
     }
 
-    /// The rate of as many commits as the full number of writers makes, into a new store.
+    /// Returns the rate of as many commits as the full number of writers makes, into a new store.
     fn one_throughput(&self, name: &str, scheme: &str, writers: usize) -> Result<f64> {
         let directory = self.state_dir(name);
         make_private(&directory)?;
@@ -218,7 +218,7 @@ fn row(what: String, ours: Figure, theirs: Figure, goal: Goal) -> Row {
     Row { what, ours, theirs, goal }
 }
 
-/// A state directory as the program wants it: nobody else's.
+/// Creates a state directory with the mode that the program requires: no access for other users.
 fn make_private(directory: &Path) -> Result {
     Ok(DirBuilder::new().mode(0o700).create(directory)?)
 }

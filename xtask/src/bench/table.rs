@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::measure::Timing;
 
-/// Something measured.
+/// A measured value.
 #[derive(Clone, Copy)]
 pub(super) enum Figure {
     /// How long something took, each time.
     Time(Timing),
-    /// How long something took, once or in all.
+    /// How long something took, once or in total.
     Once(Duration),
-    /// How often something happened in a second.
+    /// How often something happened per second.
     PerSecond(f64),
     /// How often something happened.
     Count(u32),
@@ -51,9 +51,9 @@ pub(super) enum Goal {
     AtMost(f64),
     /// No smaller than this.
     AtLeast(f64),
-    /// No ratio: the figure itself, no larger than the one it is compared with.
+    /// The figure itself, not a ratio, must not exceed the one it is compared with.
     Within,
-    /// Reported beside the others, and not judged.
+    /// Reported without a goal.
     None,
 }
 
@@ -76,7 +76,7 @@ impl Row {
         let [ours, theirs] = [self.ours, self.theirs].map(|figure| figure.to_string());
         let verdict = |met| if met { "met" } else { "**missed**" }.to_owned();
         let (goal, verdict) = match self.goal {
-            // Two digits only where they say something: 2.0, 1.05.
+            // A second digit only if it is not zero: 2.0, 1.05.
             Goal::AtMost(limit) => (format!("≤ {}×", trimmed(limit)), verdict(ratio <= limit)),
             Goal::AtLeast(limit) => (format!("≥ {}×", trimmed(limit)), verdict(ratio >= limit)),
             Goal::Within => {
@@ -94,14 +94,14 @@ fn trimmed(limit: f64) -> String {
     text.strip_suffix('0').unwrap_or(&text).to_owned()
 }
 
-/// The rows as a Markdown table, aligned so that it reads as well without being rendered.
+/// Renders the rows as a Markdown table, aligned so that it is readable unrendered.
 pub(super) fn render(rows: &[Row]) -> String {
     let mut lines = vec![["what", "sexton", "against", "ratio", "goal", ""].map(str::to_owned).to_vec()];
     lines.extend(rows.iter().map(|row| row.cells().to_vec()));
     aligned(lines)
 }
 
-/// Lines of cells, the first of them the head, as a Markdown table.
+/// Renders lines of cells, the first of them the header, as a Markdown table.
 pub(super) fn aligned(mut lines: Vec<Vec<String>>) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_that_is_missed_says_so() {
+    fn a_missed_goal_is_marked() {
         let verdict = |row: Row| row.cells()[5].clone();
         assert_eq!(verdict(row(2, 1, Goal::AtMost(2.0))), "met");
         assert_eq!(verdict(row(21, 10, Goal::AtMost(2.0))), "**missed**");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_reads_without_being_rendered() {
+    fn a_table_is_aligned() {
         let rate = Row {
             what: "many writers".into(),
             ours: Figure::PerSecond(900.4),

@@ -1,4 +1,4 @@
-//! The other side of `store-worker`: what has to be measured inside a process with an open store.
+//! The client of `store-worker`: what has to be measured inside a process with an open store.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::Result;
 use crate::steps::shown;
 use crate::workspace;
 
-/// The program, built as the product is.
+/// The program, built like the product.
 pub(super) struct Worker {
     program: PathBuf,
 }
@@ -50,7 +50,7 @@ impl Worker {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Makes the store at `url`, with `count` finished records.
+    /// Creates the store at `url`, with `count` finished records.
     pub(super) fn populate(&self, url: &str, count: usize) -> Result {
         self.output(&["populate", url, &count.to_string()])?;
         Ok(())
@@ -62,8 +62,8 @@ impl Worker {
         Ok(())
     }
 
-    /// How long a backup of the store at `url` into `directory` and one commit that changes every record
-    /// take.
+    /// Returns how long a backup of the store at `url` into `directory` and one commit that changes every
+    /// record take.
     pub(super) fn rewrite(&self, url: &str, directory: &Path) -> Result<Duration> {
         let output = self.output(&["rewrite", url, &directory.to_string_lossy()])?;
         Ok(Duration::from_nanos(output.trim().parse()?))
@@ -86,12 +86,13 @@ impl Worker {
         Ok(CommitTimes { bare: times(0), small: times(1), large: times(2) })
     }
 
-    /// Commits in a second of `processes` that insert `each` records at once into the store at `url`.
+    /// Returns the commits per second of `processes` that each insert `each` records at once into the store
+    /// at `url`.
     pub(super) fn throughput(&self, url: &str, processes: usize, each: usize) -> Result<f64> {
         let mut writers = (0..processes)
             .map(|_| Writer::start(self.command(&["contend", url, &each.to_string()])))
             .collect::<Result<Vec<Writer>>>()?;
-        // The time of starting programs is not what is measured: all stand ready before the first goes.
+        // Starting programs is not measured: all are ready before the first one begins.
         writers.iter_mut().try_for_each(|writer| writer.expect("ready"))?;
         let began = Instant::now();
         writers.iter_mut().try_for_each(Writer::go)?;
@@ -105,31 +106,35 @@ impl Worker {
 /// One writing process.
 struct Writer {
     process: Child,
-    said: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
 }
 
 impl Writer {
     fn start(mut command: Command) -> Result<Writer> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdout = process.stdout.take().ok_or("the writer has no output")?;
-        Ok(Writer { process, said: BufReader::new(stdout) })
+        Ok(Writer { process, output: BufReader::new(stdout) })
     }
 
     fn expect(&mut self, word: &str) -> Result {
         let mut line = String::new();
-        self.said.read_line(&mut line)?;
-        if line.trim() == word { Ok(()) } else { Err(format!("a writer said {line:?}, not {word:?}").into()) }
+        self.output.read_line(&mut line)?;
+        if line.trim() == word {
+            Ok(())
+        } else {
+            Err(format!("a writer printed {line:?}, not {word:?}").into())
+        }
     }
 
     fn go(&mut self) -> Result {
-        let mut stdin = self.process.stdin.take().ok_or("the writer was let go already")?;
+        let mut stdin = self.process.stdin.take().ok_or("the writer was already started")?;
         Ok(stdin.write_all(b"go\n")?)
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Where another writer failed, this one may still wait for its word.
+        // If another writer failed, this one may still wait for its start.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,8 +1,8 @@
 //! The part of `cargo xtask bench store` that needs an open store in the measured process.
 //!
-//! Separate from `xtask`, and behind the feature `bench`, so that the project's own commands compile
-//! without a database. It does what it is told and prints figures; it judges nothing.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "its figures go through its output")]
+//! Separate from `xtask`, and behind the feature `bench`, so that the project's own commands compile without
+//! a database. It runs one operation and prints figures; it does not judge them.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its figures")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, Write, stdin};
@@ -21,7 +21,7 @@ use sexton_store_sqlite as _;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// How many records are inserted by one commit when a store is filled.
+/// How many records one commit inserts when a store is filled.
 const BATCH: usize = 1_000;
 
 fn main() -> ExitCode {
@@ -55,10 +55,10 @@ fn run(words: &[&str]) -> Result {
 
 fn open(url: &str) -> Result<Box<dyn Store>> {
     let (plugin, path) = Registry::linked()?.require_store(url)?;
-    Ok((plugin.open)(&StoreOptions { path, access: Access::Write, durability: Durability::Power })?)
+    Ok((plugin.open)(&StoreOptions::new(path, Access::Write, Durability::Power))?)
 }
 
-/// Fills a store with finished records; with none it is a store that had one once.
+/// Fills a store with finished records; with a count of zero it is a store that once had a record.
 fn populate(store: &dyn Store, count: usize) -> Result {
     let mut first = running(0)?;
     first.revision = block_on(store.commit(Batch::new().insert(first.clone())))?.revision_of(&first.id);
@@ -74,7 +74,7 @@ fn populate(store: &dyn Store, count: usize) -> Result {
     Ok(())
 }
 
-/// Adds sessions that are like the one in the file, each with an id of its own.
+/// Adds sessions that are like the one in the file, each with its own id.
 fn multiply(store: &dyn Store, template: &Path, count: usize) -> Result {
     let template = Session::from_json(&std::fs::read_to_string(template)?)?;
     let numbers: Vec<usize> = (0..count).collect();
@@ -113,7 +113,7 @@ fn commits(small: &dyn Store, large: &dyn Store, bare: &Path, turns: usize) -> R
     Ok(())
 }
 
-/// The mean time of a session's two commits, its start and its end. It is removed again, so that the
+/// Returns the mean time of a session's two commits, its start and its end. It is removed again, so that the
 /// store keeps its size.
 fn life(store: &dyn Store, session: &Session) -> Result<Duration> {
     let began = Instant::now();
@@ -129,7 +129,7 @@ fn life(store: &dyn Store, session: &Session) -> Result<Duration> {
     Ok((first + second) / 2)
 }
 
-/// The mean time of writing the same two documents to a file and nothing else.
+/// Returns the mean time of only writing the same two documents to a file.
 fn bare_life(file: &mut File, session: &Session) -> Result<Duration> {
     let documents = [serde_json::to_vec(session)?, serde_json::to_vec(&ended(session.clone()))?];
     let mut total = Duration::ZERO;
@@ -142,7 +142,7 @@ fn bare_life(file: &mut File, session: &Session) -> Result<Duration> {
     Ok(total / 2)
 }
 
-/// Inserts `count` records, one by one, once somebody writes a line.
+/// Inserts `count` records, one by one, after it has read a line.
 fn contend(store: &dyn Store, count: usize) -> Result {
     let sessions = (0..count).map(running).collect::<Result<Vec<_>>>()?;
     println!("ready");
@@ -154,7 +154,7 @@ fn contend(store: &dyn Store, count: usize) -> Result {
     Ok(())
 }
 
-/// A record as `run` commits it, its fields as long as they are in life.
+/// Returns a record as `run` commits it, with fields of realistic length.
 fn running(number: usize) -> Result<Session> {
     let host = Host::new("4c2f0d6b8a1e4f0f9d3a7b5c6e8f9a0b", "bench");
     let noon: Time = "2026-01-01T12:00:00Z".parse()?;
@@ -185,7 +185,7 @@ fn identity(pid: u32) -> ProcessIdentity {
     }
 }
 
-/// The same record after its command exited well.
+/// Returns the same record after its command exited successfully.
 fn ended(mut session: Session) -> Session {
     session.status = Status::Completed;
     session.finished_at = Some(session.created_at.saturating_add(Duration::from_secs(60)));

@@ -1,8 +1,8 @@
-//! A screen as tmux prints it, as cells with colours.
+//! Parses a screen that tmux printed into cells with colours.
 
-/// How a cell looks.
+/// The style of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct Style {
     /// One of the sixteen colours of a terminal; `None` is the terminal's own.
     pub(super) colour: Option<u8>,
     pub(super) bold: bool,
@@ -10,48 +10,48 @@ pub(super) struct Look {
     pub(super) reversed: bool,
 }
 
-/// The rows of a screen, each in pieces of one look.
-pub(super) fn parse(screen: &str) -> Vec<Vec<(Look, String)>> {
-    let mut look = Look::default();
-    screen.lines().map(|line| parse_line(line, &mut look)).collect()
+/// Returns the rows of a screen, each in pieces of one style.
+pub(super) fn parse(screen: &str) -> Vec<Vec<(Style, String)>> {
+    let mut style = Style::default();
+    screen.lines().map(|line| parse_line(line, &mut style)).collect()
 }
 
-fn parse_line(line: &str, look: &mut Look) -> Vec<(Look, String)> {
-    let mut pieces: Vec<(Look, String)> = Vec::new();
+fn parse_line(line: &str, style: &mut Style) -> Vec<(Style, String)> {
+    let mut pieces: Vec<(Style, String)> = Vec::new();
     let mut characters = line.chars();
     while let Some(character) = characters.next() {
         if character == '\x1b' {
             let sequence: String = characters.by_ref().skip(1).take_while(|c| *c != 'm').collect();
-            apply(look, &sequence);
+            apply(style, &sequence);
             continue;
         }
         match pieces.last_mut() {
-            Some((last, text)) if last == look => text.push(character),
-            _ => pieces.push((*look, character.to_string())),
+            Some((last, text)) if last == style => text.push(character),
+            _ => pieces.push((*style, character.to_string())),
         }
     }
     pieces
 }
 
-fn apply(look: &mut Look, sequence: &str) {
+fn apply(style: &mut Style, sequence: &str) {
     let codes: Vec<u8> = sequence.split(';').map(|code| code.parse().unwrap_or(0)).collect();
     let mut codes = codes.as_slice();
     while let [code, rest @ ..] = codes {
         codes = rest;
         match *code {
-            0 => *look = Look::default(),
-            1 => look.bold = true,
-            2 => look.faint = true,
-            7 => look.reversed = true,
-            22 => (look.bold, look.faint) = (false, false),
-            27 => look.reversed = false,
-            30..=37 => look.colour = Some(code - 30),
-            90..=97 => look.colour = Some(code - 90 + 8),
-            39 => look.colour = None,
-            // The same sixteen, written as the first of 256.
+            0 => *style = Style::default(),
+            1 => style.bold = true,
+            2 => style.faint = true,
+            7 => style.reversed = true,
+            22 => (style.bold, style.faint) = (false, false),
+            27 => style.reversed = false,
+            30..=37 => style.colour = Some(code - 30),
+            90..=97 => style.colour = Some(code - 90 + 8),
+            39 => style.colour = None,
+            // The same sixteen colours, written as the first of 256.
             38 => {
                 if let [5, number, rest @ ..] = rest {
-                    look.colour = Some(*number);
+                    style.colour = Some(*number);
                     codes = rest;
                 }
             }
@@ -65,15 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_and_weights_come_and_go() {
+    fn styles_are_set_and_reset() {
         let rows = parse("a\x1b[1;36mb\x1b[39mc\x1b[0md\n\x1b[7me\nf\x1b[27m");
-        let plain = Look::default();
-        let bold = Look { bold: true, ..plain };
-        let reversed = Look { reversed: true, ..plain };
-        let cyan = Look { colour: Some(6), ..bold };
-        let piece = |look, text: &str| (look, text.to_owned());
+        let plain = Style::default();
+        let bold = Style { bold: true, ..plain };
+        let reversed = Style { reversed: true, ..plain };
+        let cyan = Style { colour: Some(6), ..bold };
+        let piece = |style, text: &str| (style, text.to_owned());
         assert_eq!(rows[0], [piece(plain, "a"), piece(cyan, "b"), piece(bold, "c"), piece(plain, "d")]);
-        assert_eq!(parse("\x1b[38;5;2mg")[0], [piece(Look { colour: Some(2), ..plain }, "g")]);
-        assert_eq!(rows[1..], [vec![piece(reversed, "e")], vec![piece(reversed, "f")]], "a look goes on");
+        assert_eq!(parse("\x1b[38;5;2mg")[0], [piece(Style { colour: Some(2), ..plain }, "g")]);
+        assert_eq!(
+            rows[1..],
+            [vec![piece(reversed, "e")], vec![piece(reversed, "f")]],
+            "a style continues on the next line"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask docs --picture`: docs/images/top.svg, from what `sexton top` really draws on a terminal.
 //!
-//! The program is built, agents that only look busy are started in a repository that is thrown away, and
-//! the screen is taken from a tmux of its own. Nothing in the picture is drawn by hand.
+//! The program is built, simulated agents are started in a temporary repository, and the screen is captured
+//! from a separate tmux. Nothing in the picture is drawn by hand.
 
 mod ansi;
 mod svg;
@@ -21,7 +21,7 @@ const HEIGHT: u16 = 19;
 /// How long the screen may take to show what the picture needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The agents, by the command that starts them: each says what an agent would, and takes its time.
+/// The simulated agents, by the command that starts them: each prints what an agent would, and keeps running.
 const AGENTS: [(&str, &str); 3] = [
     (
         "claude",
@@ -44,7 +44,7 @@ const AGENTS: [(&str, &str); 3] = [
 ];
 
 /// A session of the picture.
-struct Actor {
+struct SessionSpec {
     name: &'static str,
     ticket: &'static str,
     /// Whether it works in a worktree.
@@ -52,23 +52,25 @@ struct Actor {
     command: &'static [&'static str],
 }
 
-const fn actor(name: &'static str, ticket: &'static str, command: &'static [&'static str]) -> Actor {
-    Actor { name, ticket, in_worktree: true, command }
+const fn session(name: &'static str, ticket: &'static str, command: &'static [&'static str]) -> SessionSpec {
+    SessionSpec { name, ticket, in_worktree: true, command }
 }
 
-/// One that ends well, and one whose owner is killed.
-const ENDED: Actor =
-    Actor { in_worktree: false, ..actor("changelog", "T-100", &["pi", "--quick", "write the changelog"]) };
-const ORPHANED: Actor = actor("nightly", "T-99", &["pi", "-p", "tidy the fixtures"]);
+/// One that succeeds, and one whose owner is killed.
+const ENDED: SessionSpec = SessionSpec {
+    in_worktree: false,
+    ..session("changelog", "T-100", &["pi", "--quick", "write the changelog"])
+};
+const ORPHANED: SessionSpec = session("nightly", "T-99", &["pi", "-p", "tidy the fixtures"]);
 
-/// Those that work, the oldest first.
-const WORKING: [Actor; 3] = [
-    actor("bench", "T-103", &["pi", "-p", "make the benchmarks honest"]),
-    actor("tokenizer", "T-102", &["codex", "exec", "split the tokenizer"]),
-    actor("parser", "T-101", &["claude", "-p", "fix the flaky parser tests"]),
+/// The running ones, the oldest first.
+const WORKING: [SessionSpec; 3] = [
+    session("bench", "T-103", &["pi", "-p", "make the benchmarks honest"]),
+    session("tokenizer", "T-102", &["codex", "exec", "split the tokenizer"]),
+    session("parser", "T-101", &["claude", "-p", "fix the flaky parser tests"]),
 ];
 
-/// Between the first sessions and the last, so that not all are of one age.
+/// Between the first sessions and the last, so that their ages differ.
 const PAUSE: Duration = Duration::from_secs(65);
 
 /// Takes the picture.
@@ -86,7 +88,7 @@ pub(crate) fn take() -> Result {
     Ok(())
 }
 
-/// Where the picture is taken. Dropping it ends everything that was started.
+/// The environment in which the picture is taken. Dropping it stops everything that was started.
 struct Stage {
     folder: tempfile::TempDir,
     sexton: PathBuf,
@@ -126,12 +128,12 @@ impl Stage {
         Ok(stage)
     }
 
-    fn start(&self, actor: &Actor, options: &[&str]) -> Result {
-        let mut arguments = vec!["run", "-d", "--name", actor.name, "--ticket", actor.ticket];
+    fn start(&self, session: &SessionSpec, options: &[&str]) -> Result {
+        let mut arguments = vec!["run", "-d", "--name", session.name, "--ticket", session.ticket];
         arguments.extend(options);
-        arguments.extend(actor.in_worktree.then_some("--worktree"));
+        arguments.extend(session.in_worktree.then_some("--worktree"));
         arguments.push("--");
-        arguments.extend(actor.command);
+        arguments.extend(session.command);
         self.run("sexton", &arguments)?;
         Ok(())
     }
@@ -140,7 +142,7 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// A command in the project, with nothing of this machine's user.
+    /// Returns a command in the project, without the user's configuration.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default();
@@ -173,7 +175,7 @@ impl Stage {
         self.run("tmux", &[&["-u", "-f", "/dev/null", "-S", &socket], arguments].concat())
     }
 
-    /// The screen of the live view, colours included, once it shows what everybody uses.
+    /// Returns the screen of the live view, with colours, when it shows the usage of every session.
     fn show(&self) -> Result<String> {
         let (width, height) = (WIDTH.to_string(), HEIGHT.to_string());
         self.tmux(&["new-session", "-d", "-x", &width, "-y", &height, "sexton", "top", "-a"])?;
@@ -191,7 +193,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // What was never started cannot be ended; nothing else keeps these from their work.
+        // These fail if nothing was started, which is harmless.
         let _ = self.tmux(&["kill-server"]);
         let _ = self.run("sexton", &["stop", "--all", "--force"]);
     }

@@ -1,14 +1,14 @@
-//! A screen as a picture: text that stays text, in a window.
+//! Renders a screen as a picture: a window whose text stays text.
 
 use std::fmt::Write;
 
-use super::ansi::Look;
+use super::ansi::Style;
 
 const CELL: (f64, f64) = (8.4, 19.0);
 const MARGIN: f64 = 16.0;
 const BAR: f64 = 34.0;
 
-const GROUND: &str = "#16181d";
+const BACKGROUND: &str = "#16181d";
 const TEXT: &str = "#d7dae0";
 const FAINT: &str = "#7d8590";
 
@@ -18,15 +18,15 @@ const COLOURS: [&str; 16] = [
     "#ff8b92", "#a9e5a4", "#f5d48a", "#8fc6ff", "#dbb6ff", "#86e0f2", "#ffffff",
 ];
 
-/// Draws `rows` in a window of so many columns and lines.
-pub(super) fn render(rows: &[Vec<(Look, String)>], columns: usize, lines: usize, title: &str) -> String {
+/// Draws `rows` in a window of this many columns and lines.
+pub(super) fn render(rows: &[Vec<(Style, String)>], columns: usize, lines: usize, title: &str) -> String {
     let width = columns as f64 * CELL.0 + 2.0 * MARGIN;
     let height = BAR + lines as f64 * CELL.1 + MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" role=\"img\" aria-label=\"{title}\" font-family=\"ui-monospace,SFMono-Regular,\
          Menlo,Consolas,DejaVu Sans Mono,monospace\" font-size=\"14\">\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"10\" fill=\"{GROUND}\"/>\n"
+         <rect width=\"100%\" height=\"100%\" rx=\"10\" fill=\"{BACKGROUND}\"/>\n"
     );
     for (at, colour) in ["#ff5f57", "#febc2e", "#28c840"].iter().enumerate() {
         let x = MARGIN + 6.0 + at as f64 * 20.0;
@@ -45,14 +45,14 @@ pub(super) fn render(rows: &[Vec<(Look, String)>], columns: usize, lines: usize,
     svg
 }
 
-fn draw_row(svg: &mut String, row: &[(Look, String)], top: f64) {
+fn draw_row(svg: &mut String, row: &[(Style, String)], top: f64) {
     let mut column = 0;
-    for (look, text) in row {
+    for (style, text) in row {
         let wide = text.chars().count();
         let x = MARGIN + column as f64 * CELL.0;
         column += wide;
-        let foreground = colour_of(*look);
-        if look.reversed {
+        let foreground = colour_of(*style);
+        if style.reversed {
             let length = wide as f64 * CELL.0;
             let height = CELL.1;
             let _ = writeln!(
@@ -60,12 +60,12 @@ fn draw_row(svg: &mut String, row: &[(Look, String)], top: f64) {
                 "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{length:.1}\" height=\"{height}\" fill=\"{foreground}\"/>"
             );
         }
-        let ink = if look.reversed { GROUND } else { foreground };
-        draw_words(svg, text, (x, top + CELL.1 * 0.74), ink, look.bold);
+        let ink = if style.reversed { BACKGROUND } else { foreground };
+        draw_words(svg, text, (x, top + CELL.1 * 0.74), ink, style.bold);
     }
 }
 
-/// Each word where its cells are, so that columns stand whatever the font is.
+/// Draws each word at the position of its cells, so that columns are aligned in any font.
 fn draw_words(svg: &mut String, text: &str, (x, baseline): (f64, f64), ink: &str, bold: bool) {
     let weight = if bold { " font-weight=\"bold\"" } else { "" };
     let characters: Vec<char> = text.chars().collect();
@@ -92,10 +92,10 @@ fn draw_words(svg: &mut String, text: &str, (x, baseline): (f64, f64), ink: &str
     }
 }
 
-fn colour_of(look: Look) -> &'static str {
-    match look.colour {
+fn colour_of(style: Style) -> &'static str {
+    match style.colour {
         Some(number) => COLOURS[usize::from(number) % COLOURS.len()],
-        None if look.faint => FAINT,
+        None if style.faint => FAINT,
         None => TEXT,
     }
 }
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_where_their_cells_are() {
-        let rows = [vec![(Look::default(), "ab  c&d".to_owned())]];
+    fn words_are_drawn_at_their_cells() {
+        let rows = [vec![(Style::default(), "ab  c&d".to_owned())]];
         let svg = render(&rows, 10, 1, "a <title>");
         assert!(svg.contains(">ab</text>") && svg.contains(">c&amp;d</text>"), "{svg}");
         assert!(svg.contains(&format!("x=\"{:.1}\"", MARGIN + 4.0 * CELL.0)), "{svg}");
@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reversed_has_a_ground_of_its_own() {
-        let reversed = Look { reversed: true, ..Look::default() };
+    fn reversed_text_has_a_background() {
+        let reversed = Style { reversed: true, ..Style::default() };
         let svg = render(&[vec![(reversed, "ab ".to_owned())]], 10, 1, "t");
         let length = 3.0 * CELL.0;
         assert!(
             svg.contains(&format!("width=\"{length:.1}\""))
-                && svg.contains(&format!("fill=\"{GROUND}\" text")),
+                && svg.contains(&format!("fill=\"{BACKGROUND}\" text")),
             "{svg}"
         );
     }

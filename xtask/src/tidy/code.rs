@@ -1,8 +1,8 @@
-//! Rust text without its comments and literals, so that a rule about code never trips over prose.
+//! Rust text without its comments and literals, so that a rule about code never matches prose.
 //!
-//! Not a parser: it knows just enough of the lexer to tell code from what is not.
+//! Not a parser: it implements just enough of the lexer to distinguish code from the rest.
 
-/// `text` with every comment, string and character literal blanked out; lines stay where they are.
+/// Returns `text` with every comment, string and character literal blanked out; line numbers stay the same.
 pub(super) fn without_prose(text: &str) -> String {
     let mut scanner = Scanner { rest: text, out: String::with_capacity(text.len()) };
     while let Some(next) = scanner.rest.chars().next() {
@@ -31,7 +31,7 @@ pub(super) fn without_prose(text: &str) -> String {
     scanner.out
 }
 
-/// Where `word` stands by itself in `code`, as line numbers.
+/// Returns the numbers of the lines in which `word` is a whole word in `code`.
 pub(super) fn lines_with_word<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let alone = move |line: &str| {
         line.match_indices(word).any(|(at, _)| {
@@ -43,7 +43,7 @@ pub(super) fn lines_with_word<'a>(code: &'a str, word: &'a str) -> impl Iterator
     code.lines().enumerate().filter(move |(_, line)| alone(line)).map(|(index, _)| index + 1)
 }
 
-/// Whether `c` can be part of an identifier.
+/// Returns whether `c` can be part of an identifier.
 pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -67,7 +67,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The length of the comment that `text` begins with; comments nest.
+/// Returns the length of the comment that `text` begins with; comments nest.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -88,7 +88,7 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// The length of the string that `text` begins with.
+/// Returns the length of the string that `text` begins with.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -102,7 +102,7 @@ fn string(text: &str) -> usize {
     text.len()
 }
 
-/// The length of the character literal that `text` begins with; `None` where it is a lifetime.
+/// Returns the length of the character literal that `text` begins with; `None` if it is a lifetime.
 fn character(text: &str) -> Option<usize> {
     let mut inside = text.char_indices().skip(1);
     match inside.next()? {
@@ -114,7 +114,7 @@ fn character(text: &str) -> Option<usize> {
     }
 }
 
-/// The length of the raw string that `text` begins with, where its first `word` bytes are its prefix.
+/// Returns the length of the raw string that `text` begins with, if its first `word` bytes are its prefix.
 fn raw_string(text: &str, word: usize) -> Option<usize> {
     let (prefix, rest) = text.split_at(word);
     if !matches!(prefix, "r" | "br" | "cr") {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_literals_vanish_and_code_stays() {
+    fn comments_and_literals_are_removed_and_code_is_kept() {
         for (text, kept) in [
             ("a // b", "a"),
             ("a /* b /* c */ d */ e", "a e"),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_where_they_are() {
+    fn line_numbers_do_not_change() {
         let code = without_prose("\"a\nb\"\n/* c\n*/ d");
         assert_eq!(code.lines().map(str::trim).collect::<Vec<_>>(), ["", "", "", "d"]);
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_found_only_where_it_stands_alone() {
+    fn only_whole_words_are_found() {
         let code = "dbg_all!()\ndbg!()\nmy_dbg!()\n  x.dbg";
         assert_eq!(lines_with_word(code, "dbg").collect::<Vec<_>>(), [2, 4]);
     }

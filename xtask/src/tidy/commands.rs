@@ -1,10 +1,10 @@
-//! The rule for commands in documents: one that calls cargo names a task that there is. The commands of the
-//! program itself are run by crates/cli/tests/docs.rs.
+//! The rule for commands in documents: one that runs cargo names an existing task. crates/cli/tests/docs.rs
+//! runs the commands of the program itself.
 
 use super::SourceFile;
 
-/// A finding for each line of a shell block that calls a task which does not exist, or cargo in a way that
-/// nothing checks. `has_task` is asked with the words after `cargo xtask`.
+/// Returns a finding for each line of a shell block that runs a task which does not exist, or cargo in a way
+/// that nothing checks. `has_task` is called with the words after `cargo xtask`.
 pub(super) fn find_unknown(file: &SourceFile, has_task: impl Fn(&[&str]) -> bool) -> Vec<String> {
     let mut findings = Vec::new();
     let mut in_shell = false;
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_not_there_is_found() {
+    fn an_unknown_task_is_found() {
         let page = "```sh\ncargo xtask tset\ncargo install sexton\ncargo xtask --help\n```\n";
         let findings = unknown(page);
         assert_eq!(findings.len(), 3, "{findings:?}");
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_are_there_and_text_are_not() {
+    fn known_tasks_and_text_are_not_found() {
         let page = "```sh\ncargo xtask test   # all\ncargo xtask bench run --quick\ncargo run --release -- demo\n```\n\
                     cargo nonsense\n```text\ncargo nonsense\n```\n";
         assert_eq!(unknown(page), Vec::<String>::new());

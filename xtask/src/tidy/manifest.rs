@@ -1,8 +1,8 @@
-//! The rule for manifests: every crate is held to the workspace's lints.
+//! The rule for manifests: every crate uses the workspace's lints.
 
 use super::SourceFile;
 
-/// A finding where the manifest does not take the workspace's lints over.
+/// Returns a finding if the manifest does not use the workspace's lints.
 pub(super) fn require_workspace_lints(file: &SourceFile) -> Vec<String> {
     let lines = || file.text.lines().map(str::trim);
     let in_section = lines().skip_while(|line| *line != "[lints]").skip(1);

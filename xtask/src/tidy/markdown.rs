@@ -1,8 +1,9 @@
-//! The rule for Markdown: a link to a file of the project leads to one.
+//! The rule for Markdown: a link to a file of the project has an existing target.
 
 use super::SourceFile;
 
-/// A finding for each link to a path that does not exist. `exists` is asked with paths from the root.
+/// Returns a finding for each link to a path that does not exist. `exists` is called with paths from the
+/// root.
 pub(super) fn find_dead_links(file: &SourceFile, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut findings = Vec::new();
@@ -18,14 +19,14 @@ pub(super) fn find_dead_links(file: &SourceFile, exists: impl Fn(&str) -> bool) 
             let path = target.split('#').next().unwrap_or_default();
             let elsewhere = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
             if !elsewhere && !resolve(folder, path).is_some_and(|path| exists(&path)) {
-                findings.push(format!("{}:{}: `{target}` leads nowhere", file.path, index + 1));
+                findings.push(format!("{}:{}: `{target}` does not exist", file.path, index + 1));
             }
         }
     }
     findings
 }
 
-/// Where the links of one line lead: `[text](target)`, or a line `[label]: target`.
+/// Returns the targets of the links in one line: `[text](target)`, or a line `[label]: target`.
 fn targets(line: &str) -> Vec<&str> {
     let prose: Vec<&str> = line.split('`').step_by(2).collect();
     let mut targets = Vec::new();
@@ -43,7 +44,7 @@ fn targets(line: &str) -> Vec<&str> {
     targets
 }
 
-/// The path from the root that `path` means in `folder`; `None` where it leaves the root.
+/// Returns the path from the root that `path` means in `folder`; `None` if it leaves the root.
 fn resolve(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_leads_nowhere_is_found() {
+    fn a_dead_link_is_found() {
         for text in [
             "[a](gone.md)",
             "see [a](../schema.md) and [b](schema.md)",
@@ -76,11 +77,11 @@ mod tests {
         ] {
             assert_eq!(dead(text).len(), 1, "{text}");
         }
-        assert_eq!(dead("a\n[b](c.md#d)"), ["docs/decisions/1.md:2: `c.md#d` leads nowhere"]);
+        assert_eq!(dead("a\n[b](c.md#d)"), ["docs/decisions/1.md:2: `c.md#d` does not exist"]);
     }
 
     #[test]
-    fn a_link_that_leads_somewhere_is_not() {
+    fn a_valid_link_is_not_found() {
         for text in [
             "[a](2.md) [b](../schema.md#part) [c](../../README.md) [d](./)",
             "[a](https://example.com/x) [b](#here) [c](mailto:a@b)",

@@ -1,7 +1,6 @@
-//! `cargo xtask tidy`: the house rules that no compiler knows.
+//! `cargo xtask tidy`: the project rules that the compiler does not check.
 //!
-//! A rule is a small function over texts, so that its tests can show it failing. Reading files happens
-//! here alone.
+//! A rule is a small function over texts, so that its tests can show it failing. Only this file reads files.
 
 mod code;
 mod commands;
@@ -9,6 +8,7 @@ mod manifest;
 mod markdown;
 mod readme;
 mod rust;
+mod words;
 
 use std::fs;
 use std::path::Path;
@@ -20,19 +20,19 @@ use crate::{Result, docs};
 struct SourceFile {
     /// Its path from the root, with `/` between the parts.
     path: String,
-    /// What is in it.
+    /// Its content.
     text: String,
 }
 
-/// Folders that hold nothing of the project.
+/// Folders that are not part of the project.
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
-/// Checks every rule, and lists all that is wrong rather than the first.
+/// Checks every rule, and prints all findings, not only the first.
 pub(crate) fn run() -> Result {
     let mut findings = check_texts(&load_files(root())?, |path| root().join(path).exists());
     match docs::find_stale() {
         Ok(stale) => findings.extend(stale),
-        // A program that does not compile is no reason to hide the other findings.
+        // A program that does not compile must not hide the other findings.
         Err(error) => findings.push(error.to_string()),
     }
     if findings.is_empty() {
@@ -44,10 +44,11 @@ pub(crate) fn run() -> Result {
     Err(format!("{} findings", findings.len()).into())
 }
 
-/// The findings of every rule that needs nothing but the texts and whether a path exists.
+/// Returns the findings of every rule that needs only the texts and whether a path exists.
 fn check_texts(files: &[SourceFile], exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut findings = Vec::new();
     for file in files {
+        findings.extend(words::find_retired(file));
         if file.path.ends_with(".rs") {
             findings.extend(rust::check(file));
         } else if file.path.ends_with(".md") {
@@ -62,7 +63,7 @@ fn check_texts(files: &[SourceFile], exists: impl Fn(&str) -> bool) -> Vec<Strin
     findings
 }
 
-/// Every file that a rule looks at, in the order of their paths.
+/// Returns every file that a rule reads, sorted by path.
 fn load_files(root: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -77,7 +78,7 @@ fn load_files(root: &Path) -> Result<Vec<SourceFile>> {
                 continue;
             }
             let path = path.strip_prefix(root)?.to_string_lossy().into_owned();
-            if is_looked_at(&path) {
+            if is_checked(&path) {
                 let text =
                     fs::read_to_string(root.join(&path)).map_err(|error| format!("{path}: {error}"))?;
                 files.push(SourceFile { path, text });
@@ -88,7 +89,7 @@ fn load_files(root: &Path) -> Result<Vec<SourceFile>> {
     Ok(files)
 }
 
-fn is_looked_at(path: &str) -> bool {
+fn is_checked(path: &str) -> bool {
     [".rs", ".md", "Cargo.toml"].iter().any(|end| path.ends_with(end)) || path == readme::CI
 }
 
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_file_meets_its_rules() {
+    fn each_kind_of_file_is_checked_by_its_rules() {
         let file = |path: &str, text: &str| SourceFile { path: path.into(), text: text.into() };
         let files = [
             file("crates/a/src/lib.rs", "fn a() {}"),

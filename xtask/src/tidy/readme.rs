@@ -1,18 +1,18 @@
-//! The rules for README.md: the commands that a stranger types first are the ones that CI runs, and the figures
-//! that it quotes are those that were measured.
+//! The rules for README.md: CI runs the commands that a new user types first, and the quoted figures are
+//! those that were measured.
 
 use super::SourceFile;
 use crate::bench::report::find_misquotation;
 
-/// What CI runs.
+/// The script that CI runs.
 pub(super) const CI: &str = ".ci/run";
 
 const README: &str = "README.md";
 
-/// The two commands with which the project explains itself.
+/// The two commands that introduce the project.
 const COMMANDS: [&str; 2] = ["cargo run --release -- demo", "cargo xtask test"];
 
-/// A finding for each command that one of the two files lacks, or that README.md has beyond the two.
+/// Returns a finding for each command that one of the two files lacks, or that README.md has beyond the two.
 pub(super) fn check(files: &[SourceFile]) -> Vec<String> {
     let mut findings = Vec::new();
     for path in [README, CI] {
@@ -29,13 +29,13 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<String> {
     findings
 }
 
-/// A finding where README.md quotes figures that docs/benchmarks.md does not have.
+/// Returns a finding if README.md quotes figures that docs/benchmarks.md does not have.
 pub(super) fn check_figures(files: &[SourceFile]) -> Option<String> {
     let text = |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
     find_misquotation(text(README), text("docs/benchmarks.md"))
 }
 
-/// The lines that call cargo, without a prompt and without a remark behind.
+/// Returns the lines that run cargo, without a prompt and without a comment at the end.
 fn cargo_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let line = line.trim();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_are_nowhere_measured_are_found() {
+    fn quoted_figures_without_a_measurement_are_found() {
         let file = |path: &str, text: &str| SourceFile { path: path.into(), text: text.into() };
         let quoted = "<!-- quoted figures -->\n5 ms\n<!-- end of quoted figures -->";
         let page = |text: &str| file("docs/benchmarks.md", text);

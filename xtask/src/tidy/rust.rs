@@ -3,31 +3,46 @@
 use super::SourceFile;
 use super::code::{lines_with_word, without_prose};
 
-/// A file longer than this has more than one reason to exist.
+/// A longer file has more than one purpose.
 const MAX_LINES: usize = 600;
 
-/// Words that promise later work. Put together here, so that this file does not contain them.
+/// Words that promise later work. They are joined here, so that this file does not contain them.
 const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// What prints.
+/// Macros that print.
 const PRINTING: [&str; 5] = ["println", "eprintln", "print", "eprint", "dbg"];
 
-/// The fault campaign: a program of the project's own, and no part of the product.
+/// The fault campaign: a program of the project itself, and not part of the product.
 const CAMPAIGN: &str = "crates/faults/";
 
-/// Where printing is the purpose: the program, the project's own commands, the test harness.
+/// Where printing is the purpose: the program, the project's own commands, the test kit.
 const PRINTERS: [&str; 3] = ["crates/cli/", "xtask/", "crates/testkit/"];
 
-/// How the names of backend crates begin.
+/// The prefixes of the names of backend crates.
 const BACKENDS: [&str; 3] = ["sexton_store_", "sexton_proc_", "sexton_worktree_"];
 
-/// The one file that names them.
+/// The only file that names them.
 const LINKER: &str = "crates/cli/src/backends.rs";
 
-/// The crates that speak to the kernel where no safe wrapper exists.
+/// The crates that call the kernel where no safe wrapper exists.
 const UNSAFE: [&str; 2] = ["crates/supervise/", "crates/proc-linux/"];
 
-/// The findings of every rule.
+/// Functions that read any type of file: a FIFO blocks, a device never ends.
+const PLAIN_READS: [&str; 2] = ["fs::read", "fs::read_to_string"];
+
+/// Where only files of the system, or files that the program has just created, are read.
+const PLAIN_READERS: [&str; 8] = [
+    "crates/proc-linux/",
+    "crates/proc-portable/",
+    "crates/supervise/src/platform/",
+    "crates/supervise/src/host.rs",
+    "crates/cli/src/state_findings.rs",
+    "crates/cli/src/commands/demo.rs",
+    "crates/worktree-git/src/mounts.rs",
+    "crates/test-harness/",
+];
+
+/// Returns the findings of every rule.
 pub(super) fn check(file: &SourceFile) -> Vec<String> {
     let code = without_prose(&file.text);
     [
@@ -38,11 +53,12 @@ pub(super) fn check(file: &SourceFile) -> Vec<String> {
         forbid_printing(file, &code),
         forbid_backends(file, &code),
         forbid_unsafe(file, &code),
+        forbid_plain_reads(file, &code),
     ]
     .concat()
 }
 
-/// Whether the file is part of a crate's library or program, not of its tests or its build.
+/// Returns whether the file is part of a crate's library or program, not of its tests or its build.
 fn is_product(file: &SourceFile) -> bool {
     file.path.starts_with("crates/") && file.path.contains("/src/") && !file.path.starts_with(CAMPAIGN)
 }
@@ -51,7 +67,7 @@ fn require_module_docs(file: &SourceFile) -> Vec<String> {
     if file.text.starts_with("//! ") {
         Vec::new()
     } else {
-        vec![format!("{}:1: does not start with `//!`: say what the file is for", file.path)]
+        vec![format!("{}:1: does not start with `//!`: describe the purpose of the file", file.path)]
     }
 }
 
@@ -69,10 +85,10 @@ fn forbid_promises(file: &SourceFile) -> Vec<String> {
 fn forbid_unfinished(file: &SourceFile, code: &str) -> Vec<String> {
     let mut findings = find(file, code, &["todo!", "unimplemented!"], "unfinished code");
     let ignored = lines_with_word(code, "ignore").filter(|line| {
-        // Inside an attribute only; elsewhere it is an ordinary name.
+        // Only inside an attribute; elsewhere it is an ordinary name.
         code.lines().nth(line - 1).is_some_and(|text| text.trim_start().starts_with("#["))
     });
-    findings.extend(ignored.map(|line| format!("{}:{line}: a test that is never run", file.path)));
+    findings.extend(ignored.map(|line| format!("{}:{line}: an ignored test", file.path)));
     findings
 }
 
@@ -97,7 +113,16 @@ fn forbid_unsafe(file: &SourceFile, code: &str) -> Vec<String> {
     if UNSAFE.iter().any(|place| file.path.starts_with(place)) {
         return Vec::new();
     }
-    find(file, code, &["unsafe"], "unsafe code belongs into supervise or proc-linux")
+    find(file, code, &["unsafe"], "unsafe code belongs in supervise or proc-linux")
+}
+
+fn forbid_plain_reads(file: &SourceFile, code: &str) -> Vec<String> {
+    let is_test = file.path.ends_with("/tests.rs") || file.path.starts_with("crates/testkit/");
+    if !is_product(file) || is_test || PLAIN_READERS.iter().any(|place| file.path.starts_with(place)) {
+        return Vec::new();
+    }
+    let product = code.split("#[cfg(test)]").next().unwrap_or(code);
+    find(file, product, &PLAIN_READS, "the file may be of any type: use sexton_durable::read_regular")
 }
 
 fn find(file: &SourceFile, text: &str, words: &[&str], what: &str) -> Vec<String> {
@@ -109,7 +134,7 @@ fn find(file: &SourceFile, text: &str, words: &[&str], what: &str) -> Vec<String
 mod tests {
     use super::*;
 
-    /// The findings for `text`, with module docs put before it, in a file at `path`.
+    /// Returns the findings for `text`, with module docs put before it, in a file at `path`.
     fn findings(path: &str, text: &str) -> Vec<String> {
         check(&SourceFile { path: path.into(), text: format!("//! What for.\n{text}") })
     }
@@ -126,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_starts_with_what_it_is_for() {
+    fn a_file_starts_with_module_docs() {
         for text in ["", "// a", "use std::fs;\n//! late", "//!"] {
             let file = SourceFile { path: "crates/a/build.rs".into(), text: text.into() };
             assert_eq!(check(&file).len(), 1, "{text:?}");
@@ -155,7 +180,7 @@ mod tests {
     #[test]
     fn an_ignored_test_is_found() {
         for attribute in ["#[ignore]", "#[ignore = \"slow\"]", "    #[cfg_attr(unix, ignore)]"] {
-            assert_found("crates/a/src/lib.rs", attribute, "never run");
+            assert_found("crates/a/src/lib.rs", attribute, "an ignored test");
         }
         assert_clean("crates/a/src/lib.rs", "let ignore = ignored(a[0]);");
     }
@@ -182,6 +207,17 @@ mod tests {
             assert_clean("crates/store-json/tests/conformance.rs", &line);
         }
         assert_clean("crates/core/src/lib.rs", "// sexton_store_json is one of them");
+    }
+
+    #[test]
+    fn a_read_of_any_file_type_is_found() {
+        for call in ["fn a() { fs::read(b) }", "fn a() { std::fs::read_to_string(b) }"] {
+            assert_found("crates/a/src/lib.rs", call, "read_regular");
+            assert_clean("crates/a/tests/a.rs", call);
+            assert_clean("crates/proc-linux/src/lib.rs", call);
+            assert_clean("crates/a/src/lib.rs", &format!("#[cfg(test)]\nmod tests {{ {call} }}"));
+        }
+        assert_clean("crates/a/src/lib.rs", "fn a() { fs::read_dir(b); fs::read_link(c) }");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What came of a question: a table, a picture, and what both say in words.
+//! The answer to a question: a table, a picture, and both in words.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use super::chart::{Bar, Chart, Group};
 use crate::bench::report::wrapped;
 use crate::bench::table::aligned;
 
-/// What came of a question.
+/// The answer to a question.
 pub(super) struct Answer {
-    /// The name of its picture's file, without its ending.
+    /// The name of its picture's file, without the extension.
     pub(super) slug: &'static str,
     /// The question.
     pub(super) title: String,
-    /// How it was asked.
+    /// How it was measured.
     pub(super) method: String,
-    /// The head, and a line per tool.
+    /// The header, and a line per tool.
     pub(super) lines: Vec<Vec<String>>,
     /// The picture.
     pub(super) chart: Chart,
-    /// Who is best and who is not, from the figures.
+    /// Which tools are best and which are not, from the figures.
     pub(super) verdict: String,
     /// What README.md may quote of it.
     pub(super) quote: Option<String>,
 }
 
 impl Answer {
-    /// It as a part of the page, which lies in the folder that the folder of pictures is in.
+    /// Renders it as a part of the page; `pictures` is the folder of pictures, relative to the page.
     pub(super) fn render(&self, pictures: &str) -> String {
         let Answer { slug, title, .. } = self;
         let (method, verdict) = (wrapped(&self.method), wrapped(&self.verdict));
@@ -34,10 +34,10 @@ impl Answer {
     }
 }
 
-/// A figure that a tool has, or why it has none.
+/// A tool's figure, or why it has none.
 pub(super) type Figure = Result<f64, String>;
 
-/// A bar for a figure.
+/// Returns a bar for a figure.
 pub(super) fn bar(figure: &Figure, show: impl Fn(f64) -> String) -> Bar {
     match figure {
         Ok(value) => Bar { value: Some(*value), label: show(*value) },
@@ -45,25 +45,26 @@ pub(super) fn bar(figure: &Figure, show: impl Fn(f64) -> String) -> Bar {
     }
 }
 
-/// The text of a figure.
+/// Returns the text of a figure.
 pub(super) fn cell(figure: &Figure, show: impl Fn(f64) -> String) -> String {
     bar(figure, show).label
 }
 
-/// One bar per tool.
+/// Returns one bar per tool.
 pub(super) fn single(figures: &[(&str, Figure)], show: impl Fn(f64) -> String) -> Vec<Group> {
     let group =
         |(name, figure): &(&str, Figure)| Group { name: (*name).to_owned(), bars: vec![bar(figure, &show)] };
     figures.iter().map(group).collect()
 }
 
-/// A sentence: who has the smallest figure, where Sexton stands, who has the largest, and who has none.
+/// Returns a sentence: which tool has the smallest figure, Sexton's rank, which has the largest, and which
+/// have none.
 pub(super) fn rank(what: &str, figures: &[(&str, Figure)], show: impl Fn(f64) -> String) -> String {
     let mut known: Vec<(&str, f64)> =
         figures.iter().filter_map(|(name, figure)| Some((*name, *figure.as_ref().ok()?))).collect();
     known.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (Some(first), Some(last)) = (known.first().copied(), known.last().copied()) else {
-        return format!("{what}: nobody has a figure.");
+        return format!("{what}: no tool has a figure.");
     };
     let of = |value: f64| {
         known.iter().filter(|(_, other)| *other == value).map(|(name, _)| *name).collect::<Vec<_>>()
@@ -100,7 +101,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The others' figures, the best first, as they stand in brackets.
+/// Returns the other tools' figures, the best first, for use in brackets.
 pub(super) fn others(figures: &[(&str, Figure)], show: impl Fn(f64) -> String) -> String {
     let mut known: Vec<(&str, f64)> = figures
         .iter()
@@ -111,7 +112,7 @@ pub(super) fn others(figures: &[(&str, Figure)], show: impl Fn(f64) -> String) -
     known.iter().map(|(name, value)| format!("{name} {}", show(*value))).collect::<Vec<_>>().join(", ")
 }
 
-/// Seconds as people say them.
+/// Returns seconds as readable text.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
         _ if seconds < 0.01 => format!("{:.2} ms", seconds * 1e3),
@@ -122,16 +123,15 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// The middle one of some times, in seconds.
+/// Returns the median of some times, in seconds.
 ///
-/// # Panics
-/// Where there are none: nothing was measured then, and no number could stand for that.
+/// # Panics If there are none: nothing was measured then.
 pub(super) fn median(mut times: Vec<Duration>) -> f64 {
     times.sort();
     times[times.len() / 2].as_secs_f64()
 }
 
-/// A line of a table.
+/// Returns a line of a table.
 pub(super) fn line<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
@@ -145,22 +145,25 @@ mod tests {
     }
 
     #[test]
-    fn a_better_peer_is_named_first_and_the_loser_too() {
-        let said = rank("A start", &figures(), time);
+    fn the_best_and_the_last_peer_are_named() {
+        let sentence = rank("A start", &figures(), time);
         assert_eq!(
-            said,
+            sentence,
             "A start: best is tmux (1.00 s); Sexton is in place 2 of 3 (2.00 s, 2.0 times the best); last is pm2 \
              (8.00 s); tsp gave up."
         );
     }
 
     #[test]
-    fn those_who_are_equal_share_their_place() {
+    fn equal_figures_share_a_rank() {
         let zero = |value: f64| format!("{value:.0}");
-        let said = rank("Left", &[("sexton", Ok(0.0)), ("a", Ok(0.0)), ("b", Ok(3.0))], zero);
-        assert_eq!(said, "Left: best are sexton and a (0); last is b (3).");
-        let said = rank("Left", &[("sexton", Ok(4.0)), ("a", Ok(0.0)), ("b", Ok(4.0))], zero);
-        assert_eq!(said, "Left: best is a (0); Sexton is in place 2 of 3 (4); last are sexton and b (4).");
+        let sentence = rank("Left", &[("sexton", Ok(0.0)), ("a", Ok(0.0)), ("b", Ok(3.0))], zero);
+        assert_eq!(sentence, "Left: best are sexton and a (0); last is b (3).");
+        let sentence = rank("Left", &[("sexton", Ok(4.0)), ("a", Ok(0.0)), ("b", Ok(4.0))], zero);
+        assert_eq!(
+            sentence,
+            "Left: best is a (0); Sexton is in place 2 of 3 (4); last are sexton and b (4)."
+        );
         assert_eq!(
             rank("Left", &[("sexton", Ok(0.0)), ("a", Ok(0.0))], zero),
             "Left: best are sexton and a (0)."
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_others_are_quoted_from_the_best_on() {
+    fn the_others_are_quoted_best_first() {
         assert_eq!(others(&figures(), time), "tmux 1.00 s, pm2 8.00 s");
     }
 
@@ -179,9 +182,9 @@ mod tests {
         let lines = vec![line(["tool", "time"]), line(["sexton", "1 ms"])];
         let (slug, title, quote) = ("starts", "Starting".to_owned(), None);
         let answer =
-            Answer { slug, title, method: "How.".into(), lines, chart, verdict: "Said.".into(), quote };
+            Answer { slug, title, method: "How.".into(), lines, chart, verdict: "Best.".into(), quote };
         let expected = "### Starting\n\nHow.\n\n![Starting](benchmarks/starts.svg)\n\n\
-            | tool   | time |\n| ------ | ---- |\n| sexton | 1 ms |\n\nSaid.\n";
+            | tool   | time |\n| ------ | ---- |\n| sexton | 1 ms |\n\nBest.\n";
         assert_eq!(answer.render("benchmarks"), expected);
     }
 

@@ -1,7 +1,7 @@
-//! Bars as a picture that reads on a light page and on a dark one.
+//! Bar charts that are readable on a light page and on a dark one.
 //!
-//! Text stays text. The colours follow the reader's scheme; where a viewer knows none, the card that
-//! everything stands on keeps it readable.
+//! Text stays text. The colours follow the reader's scheme; if a viewer supports none, the background card
+//! keeps everything readable.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ const HEAD: f64 = 66.0;
 const BAR: f64 = 15.0;
 const GAP: f64 = 11.0;
 
-/// From here on a short bar could not be told from none.
+/// With a larger ratio, a short bar could not be distinguished from none.
 const WIDE: f64 = 40.0;
 
 const STYLE: &str = "\
@@ -27,12 +27,12 @@ const STYLE: &str = "\
 /// How many shades of a colour there are.
 const SHADES: usize = 3;
 
-/// One bar, or a remark where there is none.
+/// One bar, or a remark if there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bar {
-    /// How long it is.
+    /// Its length.
     pub(super) value: Option<f64>,
-    /// What stands behind it.
+    /// The text behind it.
     pub(super) label: String,
 }
 
@@ -48,20 +48,20 @@ pub(super) struct Group {
 pub(super) struct Chart {
     /// What it shows.
     pub(super) title: String,
-    /// In what unit, and which way is better.
+    /// The unit, and which direction is better.
     pub(super) note: String,
-    /// What each bar of a group is; empty where there is one.
+    /// What each bar of a group is; empty if there is only one.
     pub(super) series: Vec<String>,
     /// The tools.
     pub(super) groups: Vec<Group>,
 }
 
-/// How a value becomes a length.
+/// How a value is converted to a length.
 enum Scale {
     Linear {
         most: f64,
     },
-    /// From a power of ten to another.
+    /// From one power of ten to another.
     Logarithmic {
         low: f64,
         high: f64,
@@ -69,18 +69,18 @@ enum Scale {
 }
 
 impl Scale {
-    /// Logarithmic where the values are far apart and none is nothing.
+    /// Logarithmic if the values are far apart and none is zero.
     fn of(values: &[f64]) -> Scale {
         let most = values.iter().copied().fold(0.0, f64::max);
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         if least > 0.0 && most / least > WIDE {
-            // A bar is never without length: it begins where no value is.
+            // The scale begins below the least value, so that every bar has a length.
             return Scale::Logarithmic { low: (least * 0.8).log10().floor(), high: most.log10().ceil() };
         }
         Scale::Linear { most: if most > 0.0 { most } else { 1.0 } }
     }
 
-    /// From 0 to 1.
+    /// Returns the value's position on the scale, from 0 to 1.
     fn part(&self, value: f64) -> f64 {
         match self {
             Scale::Linear { most } => value / most,
@@ -90,7 +90,7 @@ impl Scale {
 }
 
 impl Chart {
-    /// The picture.
+    /// Renders the picture as SVG.
     pub(super) fn render(&self) -> String {
         let bars = || self.groups.iter().flat_map(|group| &group.bars);
         let scale = Scale::of(&bars().filter_map(|bar| bar.value).collect::<Vec<_>>());
@@ -140,7 +140,7 @@ impl Chart {
     }
 }
 
-fn room() -> f64 {
+fn bar_space() -> f64 {
     WIDTH - 2.0 * MARGIN - NAMES - LABELS
 }
 
@@ -154,7 +154,7 @@ fn draw_grid(svg: &mut String, scale: &Scale, bottom: f64) {
     if let Scale::Logarithmic { low, high } = scale {
         let mut decade = low + 1.0;
         while decade <= *high {
-            line(left + scale.part(10_f64.powf(decade)) * room());
+            line(left + scale.part(10_f64.powf(decade)) * bar_space());
             decade += 1.0;
         }
     }
@@ -175,7 +175,7 @@ fn draw_group(svg: &mut String, group: &Group, scale: &Scale, top: f64) {
         let y = top + at as f64 * BAR;
         let mut end = left;
         if let Some(value) = bar.value {
-            let length = (scale.part(value) * room()).max(1.5);
+            let length = (scale.part(value) * bar_space()).max(1.5);
             end += length;
             let shade = at % SHADES;
             let height = BAR - 2.0;
@@ -221,16 +221,16 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_as_long_as_its_value() {
+    fn the_length_of_a_bar_is_proportional_to_its_value() {
         let svg = chart(&[("sexton", Some(1.0)), ("tmux", Some(4.0)), ("pm2", Some(0.0))]).render();
         let lengths = lengths(&svg);
         assert!((lengths[1] / lengths[0] - 4.0).abs() < 0.01, "{lengths:?}");
-        assert!((lengths[1] - room()).abs() < 0.1 && lengths[2] < 2.0, "{lengths:?}");
+        assert!((lengths[1] - bar_space()).abs() < 0.1 && lengths[2] < 2.0, "{lengths:?}");
         assert!(!svg.contains("ten times"), "{svg}");
     }
 
     #[test]
-    fn values_that_are_far_apart_are_drawn_by_their_powers_of_ten_and_it_says_so() {
+    fn values_far_apart_use_a_logarithmic_scale_and_a_note() {
         let svg = chart(&[("sexton", Some(2.0)), ("tmux", Some(20.0)), ("pm2", Some(200.0))]).render();
         let lengths = lengths(&svg);
         assert!((lengths[2] - 2.0 * lengths[1] + lengths[0]).abs() < 0.3, "equal steps: {lengths:?}");
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_has_a_remark_and_no_bar() {
+    fn a_missing_value_has_a_remark_and_no_bar() {
         let svg = chart(&[("sexton", Some(1.0)), ("tmux", None)]).render();
         assert_eq!(lengths(&svg).len(), 1);
         assert!(svg.contains("class=\"faint\"") && svg.contains(">has none</text>"), "{svg}");
     }
 
     #[test]
-    fn only_our_own_bars_have_the_colour_that_is_ours_and_both_schemes_have_colours() {
+    fn only_sexton_bars_are_highlighted_in_both_schemes() {
         let svg = chart(&[("sexton, JSON", Some(1.0)), ("tmux", Some(1.0))]).render();
         assert_eq!(svg.matches("<rect class=\"own0\"").count(), 1);
         assert_eq!(svg.matches("<rect class=\"other0\"").count(), 1);

@@ -1,4 +1,4 @@
-//! What becomes of commands whose guardian is killed.
+//! What happens to commands whose supervising process is killed.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,122 +7,129 @@ use std::time::{Duration, Instant};
 use super::Bench;
 use super::answer::{Answer, bar, line, others};
 use super::chart::{Chart, Group};
-use super::ground::Ground;
-use super::peer::{Keeper, Known, wait_until};
+use super::peer::{Known, RunningPeer, wait_until};
+use super::sandbox::Sandbox;
 use crate::Result;
 
 const COMMANDS: usize = 5;
 
-/// Ends while nobody watches, with a code that is not an accident.
+/// Exits while it is not watched, with a code that does not occur by accident.
 const LEAVER: &str = "sleep 3\nexit 7\n";
 const CODE: i64 = 7;
 
 /// Longer than it takes to start them.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What was seen.
-struct Scene {
+/// What was observed.
+struct Observation {
     name: &'static str,
     killed: &'static str,
-    /// Of the commands, after a while without their guardian.
+    /// How many of the commands run after a while without their guardian.
     alone: usize,
     then: &'static str,
-    /// Of the commands, after it was started again.
+    /// How many of the commands run after the guardian was started again.
     alive: usize,
-    /// What was started once more.
+    /// How many commands were started a second time.
     copies: usize,
     known: Known,
-    /// What is known to run, without the one that ends by itself where it was started again.
+    /// How many the tool reports as running, without the one that exits by itself if it was started again.
     watched: usize,
-    /// Of the one that ended meanwhile.
+    /// The exit code of the one that exited meanwhile.
     code: Option<i64>,
 }
 
 pub(super) fn ask(bench: &Bench) -> Result<Answer> {
-    let mut scenes = Vec::new();
+    let mut observations = Vec::new();
     for peer in &bench.peers {
         let name = peer.name();
         let killed = if name == "sexton" { "all supervisors" } else { "its daemon" };
-        let keeper = peer.open(Ground::on_disk()?)?;
-        scenes.push(play(name, killed, keeper, kill_guardians).map_err(|error| format!("{name}: {error}"))?);
+        let running_peer = peer.open(Sandbox::on_disk()?)?;
+        observations.push(
+            play(name, killed, running_peer, kill_guardians).map_err(|error| format!("{name}: {error}"))?,
+        );
     }
-    scenes.insert(1, play_owner(bench)?);
-    Ok(answer(&scenes))
+    observations.insert(1, play_owner(bench)?);
+    Ok(answer(&observations))
 }
 
-/// Kills whoever watches over the commands, and waits until they are gone: one that was missed would be taken
-/// for a tool that needs none.
-fn kill_guardians(keeper: &dyn Keeper) -> Result {
-    let guardians = keeper.guardians()?;
+/// Kills the processes that watch the commands, and waits until they are gone: if one were missed, the tool
+/// would look like one that needs none.
+fn kill_guardians(running_peer: &dyn RunningPeer) -> Result {
+    let guardians = running_peer.guardians()?;
     if guardians.is_empty() {
-        return Err("nobody watches over the commands".into());
+        return Err("no process watches the commands".into());
     }
     for guardian in &guardians {
-        keeper.ground().kill(guardian)?;
+        running_peer.sandbox().kill(guardian)?;
     }
     let is_gone = || {
-        let left = keeper.ground().processes()?;
+        let left = running_peer.sandbox().processes()?;
         Ok(guardians.iter().all(|guardian| left.iter().all(|process| process.pid != guardian.pid)))
     };
     if wait_until(Instant::now() + LIMIT, is_gone)? { Ok(()) } else { Err("a guardian does not end".into()) }
 }
 
-/// Sexton once more: its sessions belong to a process, and that is killed.
-fn play_owner(bench: &Bench) -> Result<Scene> {
+/// Sexton again: its sessions have an owner process, and that is killed.
+fn play_owner(bench: &Bench) -> Result<Observation> {
     let mut owner = Command::new("sleep").arg("600").spawn()?;
-    let mut house = bench.sexton.open_house(Ground::on_disk()?)?;
-    house.own_by(owner.id());
-    let scene = play("sexton", "the process that owns them", Box::new(house), |_| Ok(owner.kill()?));
-    // Ours and not reaped before, so its number is its own.
+    let mut running_sexton = bench.sexton.open_sexton(Sandbox::on_disk()?)?;
+    running_sexton.own_by(owner.id());
+    let observation =
+        play("sexton", "the process that owns them", Box::new(running_sexton), |_| Ok(owner.kill()?));
+    // It is our child and not reaped before this, so its pid is not reused.
     let _ = owner.kill();
     let _ = owner.wait();
-    scene
+    observation
 }
 
-fn sleepers(keeper: &dyn Keeper) -> Result<BTreeSet<i32>> {
-    let found = keeper.ground().processes()?.into_iter().filter(|process| process.role.is_none());
+fn sleepers(running_peer: &dyn RunningPeer) -> Result<BTreeSet<i32>> {
+    let found = running_peer.sandbox().processes()?.into_iter().filter(|process| process.role.is_none());
     Ok(found.filter(|process| process.name == "sleep").map(|process| process.pid).collect())
 }
 
 fn play(
     name: &'static str,
     killed: &'static str,
-    mut keeper: Box<dyn Keeper>,
-    kill: impl FnOnce(&dyn Keeper) -> Result,
-) -> Result<Scene> {
-    keeper.start_many(&["sleep", "600"], COMMANDS, Instant::now() + LIMIT)?;
-    if !wait_until(Instant::now() + LIMIT, || Ok(sleepers(keeper.as_ref())?.len() == COMMANDS))? {
+    mut running_peer: Box<dyn RunningPeer>,
+    kill: impl FnOnce(&dyn RunningPeer) -> Result,
+) -> Result<Observation> {
+    running_peer.start_many(&["sleep", "600"], COMMANDS, Instant::now() + LIMIT)?;
+    if !wait_until(Instant::now() + LIMIT, || Ok(sleepers(running_peer.as_ref())?.len() == COMMANDS))? {
         return Err("not every command runs".into());
     }
-    let before = sleepers(keeper.as_ref())?;
-    let script = keeper.ground().write("leaver.sh", &format!("export BENCH_ROLE=leaver\n{LEAVER}"))?;
-    let leaver = keeper.start(&["sh", script.to_str().ok_or("a path that is not text")?])?;
-    let leaves = |keeper: &dyn Keeper| -> Result<bool> {
-        Ok(keeper.ground().processes()?.iter().any(|process| process.role.as_deref() == Some("leaver")))
+    let before = sleepers(running_peer.as_ref())?;
+    let script = running_peer.sandbox().write("leaver.sh", &format!("export BENCH_ROLE=leaver\n{LEAVER}"))?;
+    let leaver = running_peer.start(&["sh", script.to_str().ok_or("a path that is not text")?])?;
+    let leaves = |running_peer: &dyn RunningPeer| -> Result<bool> {
+        Ok(running_peer
+            .sandbox()
+            .processes()?
+            .iter()
+            .any(|process| process.role.as_deref() == Some("leaver")))
     };
-    wait_until(Instant::now() + LIMIT, || leaves(keeper.as_ref()))?;
-    keeper.prepare_return()?;
-    kill(keeper.as_ref())?;
-    // Until the one that ends by itself has, and what notices by itself could.
-    wait_until(Instant::now() + LIMIT, || Ok(!leaves(keeper.as_ref())?))?;
+    wait_until(Instant::now() + LIMIT, || leaves(running_peer.as_ref()))?;
+    running_peer.prepare_return()?;
+    kill(running_peer.as_ref())?;
+    // Wait until the one that exits by itself has exited, and a tool has had time to notice it.
+    wait_until(Instant::now() + LIMIT, || Ok(!leaves(running_peer.as_ref())?))?;
     std::thread::sleep(Duration::from_secs(2));
-    let of_before = |keeper: &dyn Keeper| {
-        Ok::<_, Box<dyn std::error::Error>>(before.intersection(&sleepers(keeper)?).count())
+    let of_before = |running_peer: &dyn RunningPeer| {
+        Ok::<_, Box<dyn std::error::Error>>(before.intersection(&sleepers(running_peer)?).count())
     };
-    let alone = of_before(keeper.as_ref())?;
-    keeper.come_back()?;
+    let alone = of_before(running_peer.as_ref())?;
+    running_peer.come_back()?;
     std::thread::sleep(Duration::from_secs(1));
-    let alive = of_before(keeper.as_ref())?;
-    let copies = sleepers(keeper.as_ref())?.difference(&before).count();
-    let again = usize::from(leaves(keeper.as_ref())?);
-    let (known, code) = (keeper.known()?, keeper.exit_code(&leaver).unwrap_or_default());
-    let (watched, then) = (known.running.saturating_sub(again), keeper.return_words());
-    Ok(Scene { name, killed, alone, then, alive, copies, known, watched, code })
+    let alive = of_before(running_peer.as_ref())?;
+    let copies = sleepers(running_peer.as_ref())?.difference(&before).count();
+    let again = usize::from(leaves(running_peer.as_ref())?);
+    let (known, code) = (running_peer.known()?, running_peer.exit_code(&leaver).unwrap_or_default());
+    let (watched, then) = (known.running.saturating_sub(again), running_peer.return_words());
+    Ok(Observation { name, killed, alone, then, alive, copies, known, watched, code })
 }
 
-/// What is true of the commands afterwards, in words.
-fn words(scene: &Scene) -> String {
-    let Scene { alone, alive, copies, known, watched, .. } = scene;
+/// Describes the state of the commands afterwards.
+fn words(observation: &Observation) -> String {
+    let Observation { alone, alive, copies, known, watched, .. } = observation;
     let first = match alone {
         0 => "they ended with it".to_owned(),
         _ if *alone == COMMANDS => "all ran on".to_owned(),
@@ -145,18 +152,18 @@ fn words(scene: &Scene) -> String {
     format!("{first}; then {then}; {records}")
 }
 
-fn outcome(scene: &Scene) -> String {
-    let is_forgotten = scene.known.running + scene.known.ended == 0;
-    match scene.code {
+fn outcome(observation: &Observation) -> String {
+    let is_forgotten = observation.known.running + observation.known.ended == 0;
+    match observation.code {
         Some(CODE) => "exit code 7, right".into(),
         Some(code) => format!("exit code {code}, wrong"),
         None if is_forgotten => "forgotten".into(),
-        None if scene.alone == 0 => "ended with the others, and is recorded so".into(),
+        None if observation.alone == 0 => "ended with the others, and is recorded so".into(),
         None => "not known".into(),
     }
 }
 
-fn answer(scenes: &[Scene]) -> Answer {
+fn answer(observations: &[Observation]) -> Answer {
     let mut lines = vec![line([
         "tool",
         "`kill -9` of",
@@ -164,27 +171,36 @@ fn answer(scenes: &[Scene]) -> Answer {
         "what was seen",
         "the one that ended meanwhile",
     ])];
-    for scene in scenes {
-        lines.push(line([scene.name, scene.killed, scene.then, &words(scene), &outcome(scene)]));
+    for observation in observations {
+        lines.push(line([
+            observation.name,
+            observation.killed,
+            observation.then,
+            &words(observation),
+            &outcome(observation),
+        ]));
     }
     let count = |value: f64| format!("{value:.0}");
-    let group = |scene: &Scene| {
-        let unknown = (scene.alive + scene.copies).saturating_sub(scene.watched);
-        let name = if scene.killed.contains("owns") { "sexton (owner)" } else { scene.name };
-        let beside = if scene.alive > 0 { scene.copies } else { 0 };
+    let group = |observation: &Observation| {
+        let unknown = (observation.alive + observation.copies).saturating_sub(observation.watched);
+        let name = if observation.killed.contains("owns") { "sexton (owner)" } else { observation.name };
+        let beside = if observation.alive > 0 { observation.copies } else { 0 };
         let bars = [unknown, beside].map(|number| bar(&Ok(number as f64), count));
         Group { name: name.to_owned(), bars: bars.to_vec() }
     };
-    let groups: Vec<Group> = scenes.iter().map(group).collect();
+    let groups: Vec<Group> = observations.iter().map(group).collect();
     let is_bad = |group: &&Group| group.bars.iter().any(|bar| bar.value > Some(0.0));
     let bad: Vec<&str> = groups.iter().filter(is_bad).map(|group| group.name.as_str()).collect();
     let good: Vec<&str> =
         groups.iter().filter(|group| !is_bad(group)).map(|group| group.name.as_str()).collect();
-    let list = |names: &[&str]| if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
-    let codes: Vec<&str> =
-        scenes.iter().filter(|scene| scene.code == Some(CODE)).map(|scene| scene.name).collect();
+    let list = |names: &[&str]| if names.is_empty() { "no tool".to_owned() } else { names.join(", ") };
+    let codes: Vec<&str> = observations
+        .iter()
+        .filter(|observation| observation.code == Some(CODE))
+        .map(|observation| observation.name)
+        .collect();
     let verdict = format!(
-        "Commands that run and that nobody knows of, or that run twice: {}. None: {}. The exit code of the one that \
+        "Commands that run unknown to their tool, or that run twice: {}. None: {}. The exit code of the one that \
          ended meanwhile is known to: {}.",
         list(&bad),
         list(&good),
@@ -206,21 +222,26 @@ fn answer(scenes: &[Scene]) -> Answer {
             groups,
         },
         verdict,
-        quote: Some(quote(scenes)),
+        quote: Some(quote(observations)),
     }
 }
 
-/// The commands that run and that their tool does not know of, or that run twice.
-fn count_astray(scene: &Scene) -> usize {
-    let beside = if scene.alive > 0 { scene.copies } else { 0 };
-    // Of the commands that were to go on; one that had ended may have been started again besides.
-    (scene.alive + scene.copies).saturating_sub(scene.watched).max(beside).min(COMMANDS)
+/// Returns how many commands run unknown to their tool, or run twice.
+fn count_astray(observation: &Observation) -> usize {
+    let beside = if observation.alive > 0 { observation.copies } else { 0 };
+    // Only of the commands that were to continue; one that had exited may have been started again as well.
+    (observation.alive + observation.copies).saturating_sub(observation.watched).max(beside).min(COMMANDS)
 }
 
-fn quote(scenes: &[Scene]) -> String {
-    let astray = |scene: &Scene| count_astray(scene) as f64;
-    let ours = scenes.iter().filter(|scene| scene.name == "sexton").map(astray).fold(0.0, f64::max);
-    let figures: Vec<_> = scenes.iter().map(|scene| (scene.name, Ok(astray(scene)))).collect();
+fn quote(observations: &[Observation]) -> String {
+    let astray = |observation: &Observation| count_astray(observation) as f64;
+    let ours = observations
+        .iter()
+        .filter(|observation| observation.name == "sexton")
+        .map(astray)
+        .fold(0.0, f64::max);
+    let figures: Vec<_> =
+        observations.iter().map(|observation| (observation.name, Ok(astray(observation)))).collect();
     let show = |value: f64| if value > 0.0 { format!("{value:.0}") } else { "none".to_owned() };
     format!(
         "of {COMMANDS} commands whose guardian was killed and started again, {} run twice or unknown to it ({})",
@@ -233,41 +254,41 @@ fn quote(scenes: &[Scene]) -> String {
 mod tests {
     use super::*;
 
-    fn scene(alone: usize, alive: usize, copies: usize, running: usize, ended: usize) -> Scene {
+    fn observation(alone: usize, alive: usize, copies: usize, running: usize, ended: usize) -> Observation {
         let known = Known { running, ended };
         let (name, killed, then, code) = ("a", "its daemon", "", None);
-        Scene { name, killed, alone, then, alive, copies, known, watched: running, code }
+        Observation { name, killed, alone, then, alive, copies, known, watched: running, code }
     }
 
     #[test]
-    fn what_was_seen_is_said() {
-        for (scene, said) in [
-            (scene(0, 0, 0, 0, 6), "they ended with it; then nothing runs; 6 of 6 records"),
-            (scene(5, 5, 0, 5, 1), "all ran on; then 5 run and are known to; 6 of 6 records"),
+    fn observations_are_described() {
+        for (observation, expected) in [
+            (observation(0, 0, 0, 0, 6), "they ended with it; then nothing runs; 6 of 6 records"),
+            (observation(5, 5, 0, 5, 1), "all ran on; then 5 run and are known to; 6 of 6 records"),
             (
-                scene(5, 5, 0, 0, 0),
+                observation(5, 5, 0, 0, 0),
                 "all ran on; then **5 run and it knows of none that does**; every record is gone",
             ),
             (
-                scene(0, 0, 5, 5, 1),
+                observation(0, 0, 5, 5, 1),
                 "they ended with it; then 5 new ones were started in their place; 6 of 6 records",
             ),
             (
-                scene(3, 3, 5, 5, 1),
+                observation(3, 3, 5, 5, 1),
                 "3 of 5 ran on; then **3 still run, and 5 were started a second time beside them**; 6 of 6 records",
             ),
         ] {
-            assert_eq!(words(&scene), said);
+            assert_eq!(words(&observation), expected);
         }
     }
 
     #[test]
     fn an_outcome_is_right_wrong_unknown_or_forgotten() {
-        let known = |code| outcome(&Scene { code, ..scene(5, 5, 0, 5, 1) });
+        let known = |code| outcome(&Observation { code, ..observation(5, 5, 0, 5, 1) });
         assert_eq!(known(Some(7)), "exit code 7, right");
         assert_eq!(known(Some(0)), "exit code 0, wrong");
         assert_eq!(known(None), "not known");
-        assert_eq!(outcome(&scene(5, 5, 0, 0, 0)), "forgotten");
-        assert_eq!(outcome(&scene(0, 0, 0, 0, 6)), "ended with the others, and is recorded so");
+        assert_eq!(outcome(&observation(5, 5, 0, 0, 0)), "forgotten");
+        assert_eq!(outcome(&observation(0, 0, 0, 0, 6)), "ended with the others, and is recorded so");
     }
 }

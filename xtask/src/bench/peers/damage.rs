@@ -1,4 +1,4 @@
-//! What is still known when half of the state file is gone.
+//! What is still known when half of the state file is lost.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -7,31 +7,31 @@ use std::time::{Duration, Instant};
 use super::Bench;
 use super::answer::{Answer, Figure, line, rank, single};
 use super::chart::Chart;
-use super::ground::Ground;
 use super::peer::Peer;
+use super::sandbox::Sandbox;
 use crate::Result;
 
 const RECORDS: usize = 100;
 
-/// How long filling may take.
+/// The time limit for filling.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// As much of a message as a table has room for.
-const ROOM: usize = 110;
+/// How many characters of a message fit into a table.
+const SPACE: usize = 110;
 
-/// Words by which a tool says that something is wrong.
+/// Words that indicate an error message.
 const ALARMS: [&str; 7] = ["damage", "corrupt", "error", "fail", "invalid", "unexpected", "broken"];
 
-/// What was seen.
-struct Scene {
+/// What was observed.
+struct Observation {
     name: &'static str,
-    /// Their names.
+    /// The names of the state files.
     files: Vec<String>,
     known: usize,
     repaired: Option<(&'static str, usize)>,
-    /// What it said of the damage.
-    said: Option<String>,
-    /// Whether what was left of the files is still on the disk.
+    /// Its message about the damage.
+    message: Option<String>,
+    /// Whether the remaining halves of the files are still on the disk.
     kept: bool,
 }
 
@@ -39,22 +39,22 @@ pub(super) fn ask(bench: &Bench) -> Result<Answer> {
     let journal = bench.sexton.with_journal();
     let mut peers: Vec<&dyn Peer> = bench.peers.iter().map(|peer| &**peer).collect();
     peers.insert(1, &journal);
-    let mut scenes = Vec::new();
+    let mut observations = Vec::new();
     for peer in peers {
-        scenes.push(play(peer).map_err(|error| format!("{}: {error}", peer.name()))?);
+        observations.push(play(peer).map_err(|error| format!("{}: {error}", peer.name()))?);
     }
-    Ok(answer(&scenes))
+    Ok(answer(&observations))
 }
 
-fn play(peer: &dyn Peer) -> Result<Scene> {
+fn play(peer: &dyn Peer) -> Result<Observation> {
     let name = peer.name();
-    let mut keeper = peer.open(Ground::on_disk()?)?;
+    let mut running_peer = peer.open(Sandbox::on_disk()?)?;
     let deadline = Instant::now() + LIMIT;
-    keeper.start_many(&["true"], RECORDS, deadline)?;
-    if !keeper.settle(RECORDS, deadline)? {
-        return Err(format!("it knows {:?} of {RECORDS}", keeper.known()?).into());
+    running_peer.start_many(&["true"], RECORDS, deadline)?;
+    if !running_peer.settle(RECORDS, deadline)? {
+        return Err(format!("it knows {:?} of {RECORDS}", running_peer.known()?).into());
     }
-    let files = keeper.close()?;
+    let files = running_peer.close()?;
     let mut left = Vec::new();
     for file in &files {
         let half = fs::metadata(file)?.len() / 2;
@@ -62,24 +62,32 @@ fn play(peer: &dyn Peer) -> Result<Scene> {
         left.push(fs::read(file)?);
     }
     let Some(place) = files.first().and_then(|file| file.parent()) else {
-        return Ok(Scene { name, files: Vec::new(), known: 0, repaired: None, said: None, kept: false });
+        return Ok(Observation {
+            name,
+            files: Vec::new(),
+            known: 0,
+            repaired: None,
+            message: None,
+            kept: false,
+        });
     };
-    // A tool that does not come back is an answer, too.
-    let mut said = keeper.come_back().unwrap_or_else(|error| error.to_string());
-    let known = keeper.known().map(|known| known.running + known.ended);
+    // A tool that cannot be started again is a result, too.
+    let mut message = running_peer.come_back().unwrap_or_else(|error| error.to_string());
+    let known = running_peer.known().map(|known| known.running + known.ended);
     if let Err(error) = &known {
-        said.push_str(&error.to_string());
+        message.push_str(&error.to_string());
     }
     let kept = left.iter().all(|left| holds(place, left));
-    let words = keeper.repair()?;
-    let repaired = words.map(|words| (words, keeper.known().map_or(0, |known| known.running + known.ended)));
-    let said = find_alarm(&said, &[&files[..], &[place.to_owned()]].concat());
+    let words = running_peer.repair()?;
+    let repaired =
+        words.map(|words| (words, running_peer.known().map_or(0, |known| known.running + known.ended)));
+    let message = find_alarm(&message, &[&files[..], &[place.to_owned()]].concat());
     let shown = |file: &PathBuf| format!("`{}`", file.file_name().unwrap_or_default().to_string_lossy());
     let files = files.iter().map(shown).collect();
-    Ok(Scene { name, files, known: known.unwrap_or(0), repaired, said, kept })
+    Ok(Observation { name, files, known: known.unwrap_or(0), repaired, message, kept })
 }
 
-/// Whether a file in `directory`, or below it, begins with `content`.
+/// Returns whether a file in `directory`, or below it, begins with `content`.
 fn holds(directory: &Path, content: &[u8]) -> bool {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.into_iter().any(|path| {
@@ -90,9 +98,10 @@ fn holds(directory: &Path, content: &[u8]) -> bool {
     })
 }
 
-/// The first line in which something is wrong, without colours, without this machine's paths, and short.
-fn find_alarm(said: &str, paths: &[PathBuf]) -> Option<String> {
-    let line = said.lines().find(|line| {
+/// Returns the first line that reports an error, without colours, without this machine's paths, and
+/// shortened.
+fn find_alarm(message: &str, paths: &[PathBuf]) -> Option<String> {
+    let line = message.lines().find(|line| {
         let line = line.to_lowercase();
         ALARMS.iter().any(|alarm| line.contains(alarm))
     })?;
@@ -111,27 +120,28 @@ fn find_alarm(said: &str, paths: &[PathBuf]) -> Option<String> {
         text = text.replace(&*path.to_string_lossy(), "…");
     }
     let text = text.trim();
-    let short: String = text.chars().take(ROOM).collect();
+    let short: String = text.chars().take(SPACE).collect();
     Some(if short.len() < text.len() { format!("{short}…") } else { short })
 }
 
-fn answer(scenes: &[Scene]) -> Answer {
+fn answer(observations: &[Observation]) -> Answer {
     let mut lines = vec![line(["tool", "its files", "still known", "it says", "what was left of the files"])];
     let mut figures: Vec<(&str, Figure)> = Vec::new();
-    for scene in scenes {
-        if scene.files.is_empty() {
-            lines.push(line([scene.name, "has none: what it knows ends with its daemon", "", "", ""]));
-            figures.push((scene.name, Err("has no state file".into())));
+    for observation in observations {
+        if observation.files.is_empty() {
+            lines.push(line([observation.name, "has none: what it knows ends with its daemon", "", "", ""]));
+            figures.push((observation.name, Err("has no state file".into())));
             continue;
         }
-        let mut known = format!("{} of {RECORDS}", scene.known);
-        if let Some((words, after)) = scene.repaired {
+        let mut known = format!("{} of {RECORDS}", observation.known);
+        if let Some((words, after)) = observation.repaired {
             known = format!("{known}; after {words} {after}");
         }
-        let said = scene.said.as_deref().map_or("nothing".to_owned(), |said| format!("“{said}”"));
-        let kept = if scene.kept { "is kept" } else { "**is gone**" };
-        lines.push(line([scene.name, &scene.files.join(", "), &known, &said, kept]));
-        figures.push((scene.name, Ok(scene.known as f64)));
+        let message =
+            observation.message.as_deref().map_or("nothing".to_owned(), |message| format!("“{message}”"));
+        let kept = if observation.kept { "is kept" } else { "**is gone**" };
+        lines.push(line([observation.name, &observation.files.join(", "), &known, &message, kept]));
+        figures.push((observation.name, Ok(observation.known as f64)));
     }
     let show = |count: f64| format!("{count:.0}");
     // The fewer are lost, the better.
@@ -173,9 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_found_and_has_neither_colours_nor_paths() {
-        let said = "all well\n\u{1b}[31m[PM2][ERROR]\u{1b}[39m Failed to read /tmp/x/dump.pm2 | 1\n";
-        let alarm = find_alarm(said, &[PathBuf::from("/tmp/x/dump.pm2")]);
+    fn an_error_message_is_found_without_colours_and_paths() {
+        let message = "all well\n\u{1b}[31m[PM2][ERROR]\u{1b}[39m Failed to read /tmp/x/dump.pm2 | 1\n";
+        let alarm = find_alarm(message, &[PathBuf::from("/tmp/x/dump.pm2")]);
         assert_eq!(alarm.as_deref(), Some("[PM2][ERROR] Failed to read …   1"));
         assert_eq!(find_alarm("all well", &[]), None);
         assert!(find_alarm(&"error ".repeat(99), &[]).unwrap().ends_with('…'));

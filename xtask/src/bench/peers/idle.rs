@@ -1,23 +1,23 @@
-//! What a tool holds and does while a hundred commands run and nothing happens.
+//! The resources that a tool uses while a hundred commands sleep.
 
 use std::time::{Duration, Instant};
 
 use super::Bench;
 use super::answer::{Answer, Figure, line, rank, single, time};
 use super::chart::Chart;
-use super::peer::{Keeper, wait_until};
+use super::peer::{RunningPeer, wait_until};
 use super::processes::{activity, sum};
 use crate::Result;
 
 const COMMANDS: usize = 100;
 
-/// Long enough to see what a tool does twice in a minute.
+/// Long enough to see what a tool does twice per minute.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// How long they may take to be started.
+/// The time limit for starting them.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a tool's own processes hold and did.
+/// The resources that a tool's own processes use.
 struct Burden {
     processes: usize,
     kibibytes: f64,
@@ -26,23 +26,30 @@ struct Burden {
 }
 
 pub(super) fn ask(bench: &Bench) -> Result<Answer> {
-    let mut keepers = bench.open_all()?;
-    for (name, keeper) in &mut keepers {
-        keeper.start_many(&["sleep", "600"], COMMANDS, Instant::now() + LIMIT)?;
-        let all_run = || Ok(keeper.ground().count("sleep")? == COMMANDS);
+    let mut running_peers = bench.open_all()?;
+    for (name, running_peer) in &mut running_peers {
+        running_peer.start_many(&["sleep", "600"], COMMANDS, Instant::now() + LIMIT)?;
+        let all_run = || Ok(running_peer.sandbox().count("sleep")? == COMMANDS);
         if !wait_until(Instant::now() + LIMIT, all_run)? {
-            return Err(format!("{name} runs {} of {COMMANDS}", keeper.ground().count("sleep")?).into());
+            return Err(
+                format!("{name} runs {} of {COMMANDS}", running_peer.sandbox().count("sleep")?).into()
+            );
         }
     }
-    // Clients and shells that were part of a start have ended by then.
+    // Clients and shells that were part of a start have exited by then.
     std::thread::sleep(Duration::from_secs(2));
-    let own = keepers.iter().map(|(_, keeper)| own_processes(keeper.as_ref())).collect::<Result<Vec<_>>>()?;
-    let look = || own.iter().map(|processes| total(processes)).collect::<Result<Vec<_>>>();
-    let before = look()?;
+    let own = running_peers
+        .iter()
+        .map(|(_, running_peer)| own_processes(running_peer.as_ref()))
+        .collect::<Result<Vec<_>>>()?;
+    let sample = || own.iter().map(|processes| total(processes)).collect::<Result<Vec<_>>>();
+    let before = sample()?;
     std::thread::sleep(PAUSE);
-    let after = look()?;
+    let after = sample()?;
     let mut burdens = Vec::new();
-    for (((name, _), processes), (before, after)) in keepers.iter().zip(&own).zip(before.iter().zip(&after)) {
+    for (((name, _), processes), (before, after)) in
+        running_peers.iter().zip(&own).zip(before.iter().zip(&after))
+    {
         burdens.push((
             *name,
             Burden {
@@ -56,9 +63,9 @@ pub(super) fn ask(bench: &Bench) -> Result<Answer> {
     Ok(answer(&burdens))
 }
 
-/// Everything that a tool put beside the commands, shells between it and them included.
-fn own_processes(keeper: &dyn Keeper) -> Result<Vec<i32>> {
-    let others = keeper.ground().processes()?.into_iter().filter(|process| process.name != "sleep");
+/// Returns all processes of a tool except the commands, including shells between it and them.
+fn own_processes(running_peer: &dyn RunningPeer) -> Result<Vec<i32>> {
+    let others = running_peer.sandbox().processes()?.into_iter().filter(|process| process.name != "sleep");
     Ok(others.map(|process| process.pid).collect())
 }
 

@@ -1,4 +1,4 @@
-//! How long a listing takes that has many finished commands in it.
+//! How long a listing takes that contains many finished commands.
 
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use super::Bench;
 use super::answer::{Answer, Figure, bar, cell, line, median, rank, time};
 use super::chart::{Chart, Group};
-use super::ground::Ground;
-use super::peer::{Keeper, Peer, succeeds_before};
+use super::peer::{Peer, RunningPeer, succeeds_before};
+use super::sandbox::Sandbox;
 use crate::Result;
 
 const SIZES: [usize; 3] = [100, 1_000, 10_000];
 
-/// What filling a tool may take, at each size.
+/// The time limit for filling a tool, for each size.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What one listing may take.
+/// The time limit for one listing.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Turns of a listing; fewer where that would take longer than `ENOUGH`.
+/// How often a listing is timed; fewer times if that takes longer than `ENOUGH`.
 const TURNS: usize = 7;
 const ENOUGH: Duration = Duration::from_secs(4);
 
@@ -33,10 +33,10 @@ pub(super) fn ask(bench: &Bench) -> Result<Answer> {
 fn measure(peer: &dyn Peer) -> Result<[Figure; 3]> {
     let mut figures = SIZES.map(|_| Err("not tried".to_owned()));
     for (size, figure) in SIZES.iter().zip(&mut figures) {
-        let mut keeper = peer.open(Ground::on_disk()?)?;
-        let listed = keeper.fill(*size, Instant::now() + LIMIT)?;
+        let mut running_peer = peer.open(Sandbox::on_disk()?)?;
+        let listed = running_peer.fill(*size, Instant::now() + LIMIT)?;
         *figure = if listed == *size {
-            list(keeper.as_ref())?
+            list(running_peer.as_ref())?
         } else {
             Err(format!("gave up after {} s, at {listed}", LIMIT.as_secs()))
         };
@@ -47,19 +47,19 @@ fn measure(peer: &dyn Peer) -> Result<[Figure; 3]> {
     Ok(figures)
 }
 
-/// The time of one listing, from before its client is started until it is reaped.
-fn list(keeper: &dyn Keeper) -> Result<Figure> {
+/// Returns the time of one listing, from before its client is started until it is reaped.
+fn list(running_peer: &dyn RunningPeer) -> Result<Figure> {
     let mut times = Vec::new();
     let began = Instant::now();
-    // The first is without a clock, so that nobody pays for a cold cache, and must say something.
+    // The first listing is not timed, so that no figure includes a cold cache, and it must print something.
     for turn in 0..=TURNS {
-        let mut command = keeper.listing();
-        let said = keeper.ground().path().join("listing");
+        let mut command = running_peer.listing();
+        let output = running_peer.sandbox().path().join("listing");
         if turn == 0 {
-            command.stdout(File::create(&said)?);
+            command.stdout(File::create(&output)?);
         }
         let started = Instant::now();
-        // Some say with their exit code that not everything runs; that is no failure.
+        // Some tools report with their exit code that not everything runs; that is not a failure.
         succeeds_before(started + PATIENCE, &mut command)?;
         let took = started.elapsed();
         if took > PATIENCE {
@@ -67,8 +67,8 @@ fn list(keeper: &dyn Keeper) -> Result<Figure> {
         }
         if turn > 0 {
             times.push(took);
-        } else if fs::metadata(said)?.len() == 0 {
-            return Err("a listing says nothing".into());
+        } else if fs::metadata(output)?.len() == 0 {
+            return Err("a listing is empty".into());
         }
         if turn > 1 && began.elapsed() > ENOUGH {
             break;

@@ -1,21 +1,21 @@
-//! Many commands, until the last one is known to have ended.
+//! Many commands, until the tool reports that the last one has ended.
 
 use std::time::{Duration, Instant};
 
 use super::Bench;
 use super::answer::{Answer, Figure, cell, line, median, rank, single, time};
 use super::chart::Chart;
-use super::ground::Ground;
 use super::peer::Peer;
+use super::sandbox::Sandbox;
 use crate::Result;
 
 const COMMANDS: usize = 500;
 const ROUNDS: usize = 3;
 
-/// What one round may take.
+/// The time limit for one round.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A round that takes longer than this is not taken again.
+/// A round that takes longer than this is not repeated.
 const SLOW: Duration = Duration::from_secs(10);
 
 pub(super) fn ask(bench: &Bench) -> Result<Answer> {
@@ -39,16 +39,16 @@ pub(super) fn ask(bench: &Bench) -> Result<Answer> {
     Ok(answer(&figures))
 }
 
-/// One round; why it was given up where it took too long.
+/// Runs one round; returns why it was given up if it took too long.
 fn run(peer: &dyn Peer) -> Result<std::result::Result<Duration, String>> {
-    let mut keeper = peer.open(Ground::on_disk()?)?;
+    let mut running_peer = peer.open(Sandbox::on_disk()?)?;
     let began = Instant::now();
     let deadline = began + LIMIT;
-    keeper.start_many(&["true"], COMMANDS, deadline)?;
-    if keeper.settle(COMMANDS, deadline)? {
+    running_peer.start_many(&["true"], COMMANDS, deadline)?;
+    if running_peer.settle(COMMANDS, deadline)? {
         return Ok(Ok(began.elapsed()));
     }
-    Ok(Err(format!("gave up after {} s with {} ended", LIMIT.as_secs(), keeper.known()?.ended)))
+    Ok(Err(format!("gave up after {} s with {} ended", LIMIT.as_secs(), running_peer.known()?.ended)))
 }
 
 fn answer(figures: &[(&str, Figure)]) -> Answer {

@@ -1,13 +1,13 @@
-//! `cargo xtask bench peers`: Sexton against what people use today to run commands in the background.
+//! `cargo xtask bench peers`: Sexton against tools that are used today to run commands in the background.
 //!
-//! Every tool is installed by the task, has directories of its own, is used as its documentation says, and is
-//! asked the same. What a tool cannot do is said; where it is better, that is said too, from the figures.
+//! The task installs every tool, gives it its own directories, uses it as its documentation says, and
+//! measures all of them in the same way. It reports what a tool cannot do, and also where a tool is better
+//! than Sexton.
 
 mod answer;
 mod chart;
 mod crashes;
 mod damage;
-mod ground;
 mod idle;
 mod listings;
 mod many;
@@ -15,6 +15,7 @@ mod output;
 mod peer;
 mod pm2;
 mod pueue;
+mod sandbox;
 mod sexton;
 mod spooler;
 mod starts;
@@ -27,8 +28,8 @@ use std::fs;
 use std::time::Instant;
 
 use answer::Answer;
-use ground::Ground;
-use peer::{Keeper, Peer};
+use peer::{Peer, RunningPeer};
+use sandbox::Sandbox;
 
 use super::machine::describe;
 use super::worker::Worker;
@@ -36,10 +37,10 @@ use super::{processes, report};
 use crate::workspace::{root, target_dir};
 use crate::{Result, dist, tools};
 
-/// Where the pictures lie, from the folder of the page.
+/// The folder of the pictures, relative to the page.
 const PICTURES: &str = "benchmarks";
 
-/// Programs that others are installed with, or that are compared, and their Debian packages.
+/// Programs that are compared or needed to install others, and their Debian packages.
 const PROGRAMS: [(&str, &str); 5] = [
     ("tsp", "task-spooler"),
     ("tmux", "tmux"),
@@ -48,7 +49,7 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("npm", "npm"),
 ];
 
-/// Everybody who is asked.
+/// All tools that are compared.
 struct Bench {
     sexton: sexton::Sexton,
     /// Sexton first.
@@ -70,13 +71,13 @@ impl Bench {
         Ok(Bench { sexton, peers })
     }
 
-    /// Everybody at work, each on a ground of its own.
-    fn open_all(&self) -> Result<Vec<(&'static str, Box<dyn Keeper>)>> {
-        self.peers.iter().map(|peer| Ok((peer.name(), peer.open(Ground::on_disk()?)?))).collect()
+    /// Starts all tools, each in its own sandbox.
+    fn open_all(&self) -> Result<Vec<(&'static str, Box<dyn RunningPeer>)>> {
+        self.peers.iter().map(|peer| Ok((peer.name(), peer.open(Sandbox::on_disk()?)?))).collect()
     }
 }
 
-/// A question, put to everybody.
+/// A question, and the function that measures the answer for all tools.
 type Question = (&'static str, fn(&Bench) -> Result<Answer>);
 
 /// All of them, in the order of the page.
@@ -93,7 +94,7 @@ const QUESTIONS: [Question; 9] = [
 ];
 
 /// Measures, prints, and writes docs/benchmarks.md, its pictures, and what README.md quotes. With names, only
-/// these questions are asked, and nothing is written.
+/// these questions are measured, and nothing is written.
 pub(super) fn run(only: &[String]) -> Result {
     let is_known = |name: &&String| QUESTIONS.iter().any(|(known, _)| known == name);
     if let Some(unknown) = only.iter().find(|name| !is_known(name)) {
@@ -145,7 +146,7 @@ Against git, for worktrees, see Recovery below.
 Sexton is the program of `cargo xtask dist` with its default settings: durable against a power cut, while pueue and pm2
 never sync their files and the others keep no records on the disk. The others have their default settings, but for
 what a question names.
-Everybody works in directories of its own on the same disk. Times are medians of turns.
+Each tool works in its own directories on the same disk. Times are medians of turns.
 
 {}",
         report::quotation(&quotes),

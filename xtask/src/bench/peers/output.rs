@@ -1,4 +1,4 @@
-//! A command that writes a lot: what it costs that its output is kept.
+//! A command that writes a lot: the cost of keeping its output.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use super::Bench;
 use super::answer::{Answer, Figure, bar, cell, line, median, rank, time};
 use super::chart::{Chart, Group};
-use super::ground::Ground;
-use super::peer::{Keeper, Peer, wait_until};
+use super::peer::{Peer, RunningPeer, wait_until};
 use super::processes::{processor_time, processor_time_of_children};
+use super::sandbox::Sandbox;
 use crate::Result;
 
 const ROUNDS: usize = 3;
 
-/// What one round may take.
+/// The time limit for one round.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A round that takes longer than this is not taken again.
+/// A round that takes longer than this is not repeated.
 const SLOW: Duration = Duration::from_secs(4);
 
 /// Sixteen times this is one GiB.
@@ -27,7 +27,7 @@ const PART: usize = 64 << 20;
 const WRITER: &str =
     "for part in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do dd if=\"$1\" bs=64K status=none; done\n";
 
-/// What one round took.
+/// The cost of one round.
 struct Cost {
     wall: Duration,
     processor: Duration,
@@ -35,10 +35,11 @@ struct Cost {
 
 pub(super) fn ask(bench: &Bench) -> Result<Answer> {
     let text = "a line of output as an agent writes it, of eighty characters with its line end\n";
-    let source = Ground::in_memory()?;
+    let source = Sandbox::in_memory()?;
     let path = source.write("text", &text.repeat(PART / text.len()))?;
     let path = path.to_str().ok_or("a path that is not text")?;
-    // What a tool leaves to nobody comes to us, so that we see its end and what it used.
+    // Orphaned processes of a tool become children of this process, so that it sees when they exit and what
+    // they used.
     set_child_subreaper(Some(getpid()))?;
     let figures = bench.peers.iter().map(|peer| Ok((peer.name(), measure(&**peer, path)?))).collect();
     set_child_subreaper(None)?;
@@ -52,8 +53,8 @@ fn measure(peer: &dyn Peer, text: &str) -> Result<(Figure, Figure)> {
         if costs.iter().any(|cost| cost.wall > SLOW) {
             break;
         }
-        let keeper = peer.open(Ground::in_memory()?)?;
-        match write(keeper, text).map_err(|error| format!("{}: {error}", peer.name()))? {
+        let running_peer = peer.open(Sandbox::in_memory()?)?;
+        match write(running_peer, text).map_err(|error| format!("{}: {error}", peer.name()))? {
             Some(cost) => costs.push(cost),
             None => {
                 let why = format!("gave up after {} s", LIMIT.as_secs());
@@ -65,32 +66,32 @@ fn measure(peer: &dyn Peer, text: &str) -> Result<(Figure, Figure)> {
     Ok((column(|cost| cost.wall), column(|cost| cost.processor)))
 }
 
-/// One round; nothing where it took too long.
-fn write(mut keeper: Box<dyn Keeper>, text: &str) -> Result<Option<Cost>> {
-    let script = keeper.ground().write("writer.sh", WRITER)?;
+/// Runs one round; returns nothing if it took too long.
+fn write(mut running_peer: Box<dyn RunningPeer>, text: &str) -> Result<Option<Cost>> {
+    let script = running_peer.sandbox().write("writer.sh", WRITER)?;
     let script = script.to_str().ok_or("a path that is not text")?.to_owned();
-    let daemons: Vec<i32> = keeper.ground().processes()?.iter().map(|process| process.pid).collect();
+    let daemons: Vec<i32> = running_peer.sandbox().processes()?.iter().map(|process| process.pid).collect();
     let used_by_daemons = |daemons: &[i32]| daemons.iter().map(|pid| processor_time(*pid)).sum::<Duration>();
     reap();
     let before = processor_time_of_children()? + used_by_daemons(&daemons);
     let began = Instant::now();
     let deadline = began + LIMIT;
-    keeper.start(&["sh", &script, text])?;
-    // Who asks a tool all the time makes it slower, and would be charged to it: its processes are watched first.
+    running_peer.start(&["sh", &script, text])?;
+    // Polling a tool slows it down, and would be counted as its own time: its processes are watched first.
     let is_over = || {
         reap();
         let writes = |name: &str| matches!(name, "sh" | "dd");
-        Ok(keeper.ground().processes()?.iter().all(|process| !writes(&process.name)))
+        Ok(running_peer.sandbox().processes()?.iter().all(|process| !writes(&process.name)))
     };
     let in_time = wait_until(deadline, is_over)?;
     let asked = processor_time_of_children()?;
-    let in_time = in_time && keeper.settle(1, deadline)?;
+    let in_time = in_time && running_peer.settle(1, deadline)?;
     let wall = began.elapsed();
     let asking = processor_time_of_children()?.saturating_sub(asked);
-    // The supervisors of Sexton and the clients of task-spooler end a little after the command.
+    // The supervisors of Sexton and the clients of task-spooler exit shortly after the command.
     let only_daemons = || {
         reap();
-        Ok(keeper.ground().processes()?.iter().all(|process| daemons.contains(&process.pid)))
+        Ok(running_peer.sandbox().processes()?.iter().all(|process| daemons.contains(&process.pid)))
     };
     if !in_time || !wait_until(Instant::now() + LIMIT, only_daemons)? {
         return Ok(None);
@@ -99,7 +100,7 @@ fn write(mut keeper: Box<dyn Keeper>, text: &str) -> Result<Option<Cost>> {
     Ok(Some(Cost { wall, processor: after.saturating_sub(before).saturating_sub(asking) }))
 }
 
-/// Reaps what has ended and came to us.
+/// Reaps exited processes that became children of this one.
 fn reap() {
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }

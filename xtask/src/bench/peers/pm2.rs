@@ -1,4 +1,4 @@
-//! pm2: a daemon that keeps programs alive, on Node.
+//! pm2: a daemon that keeps programs running, on Node.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::ground::Ground;
-use super::peer::{Keeper, Known, Peer, require_answer, said_by};
+use super::peer::{Known, Peer, RunningPeer, output_of_both, require_answer};
 use super::processes::Process;
+use super::sandbox::Sandbox;
 use crate::Result;
 use crate::bench::measure::{output_of, succeed};
-use crate::bench::run::yard::PATH;
+use crate::bench::run::bench_env::PATH;
 use crate::workspace::target_dir;
 
-/// How many of many one client is given, so that a deadline is noticed.
+/// How many commands one client is given, so that a deadline is noticed.
 const CHUNK: usize = 250;
 
 /// An installed pm2.
@@ -26,7 +26,7 @@ pub(super) struct Pm2 {
 }
 
 impl Pm2 {
-    /// The one below the target directory, installed from npm where it is missing.
+    /// Returns the one below the target directory, installed from npm if it is missing.
     pub(super) fn require() -> Result<Pm2> {
         let prefix = target_dir().join("peers/pm2");
         let package = prefix.join("node_modules/pm2");
@@ -57,30 +57,30 @@ impl Peer for Pm2 {
         &self.version
     }
 
-    fn open(&self, ground: Ground) -> Result<Box<dyn Keeper>> {
+    fn open(&self, sandbox: Sandbox) -> Result<Box<dyn RunningPeer>> {
         let (program, node) = (self.program.clone(), self.node.clone());
-        let mut god = God { ground, program, node, count: 0, daemon: Vec::new() };
-        god.open()?;
-        Ok(Box::new(god))
+        let mut daemon = Pm2Daemon { sandbox, program, node, count: 0, daemon: Vec::new() };
+        daemon.open()?;
+        Ok(Box::new(daemon))
     }
 }
 
-struct God {
-    ground: Ground,
+struct Pm2Daemon {
+    sandbox: Sandbox,
     program: PathBuf,
     node: PathBuf,
     count: usize,
     daemon: Vec<Process>,
 }
 
-impl God {
-    /// Where it keeps everything; its sockets too, so the path must be short.
+impl Pm2Daemon {
+    /// Returns where it keeps everything, including its sockets, so the path must be short.
     fn home(&self) -> &Path {
-        self.ground.sockets()
+        self.sandbox.sockets()
     }
 
     fn pm2(&self, words: &[&str]) -> Command {
-        let mut command = self.ground.command(&self.node);
+        let mut command = self.sandbox.command(&self.node);
         let path = format!("{}:{PATH}", self.node.parent().unwrap_or(Path::new("/")).display());
         command.env("PATH", path).env("PM2_HOME", self.home()).arg(&self.program).args(words);
         command
@@ -88,14 +88,14 @@ impl God {
 
     fn open(&mut self) -> Result {
         require_answer("pm2", || Ok(self.pm2(&["ping"]).status()?.success()))?;
-        self.daemon = self.ground.processes()?;
+        self.daemon = self.sandbox.processes()?;
         Ok(())
     }
 
     fn processes(&self) -> Result<Vec<Value>> {
         let mut list = self.pm2(&["jlist"]);
-        let said = output_of(list.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-        parse_processes(&said)
+        let output = output_of(list.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        parse_processes(&output)
     }
 
     fn next_name(&mut self) -> String {
@@ -104,7 +104,7 @@ impl God {
     }
 }
 
-/// What `jlist` prints; where it had to start its daemon first, it says so before.
+/// Parses what `jlist` prints; if it had to start its daemon first, it prints that before.
 fn parse_processes(text: &str) -> Result<Vec<Value>> {
     let line = text.lines().rev().find(|line| line.starts_with('[') && !line.starts_with("[PM2]"));
     Ok(serde_json::from_str(line.ok_or_else(|| format!("pm2 lists nothing: {text}"))?)?)
@@ -115,9 +115,9 @@ fn parse_listing(processes: &[Value]) -> Known {
     Known::count(states, |state| matches!(state, "stopped" | "errored"))
 }
 
-impl Keeper for God {
-    fn ground(&self) -> &Ground {
-        &self.ground
+impl RunningPeer for Pm2Daemon {
+    fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     fn starter(&mut self, words: &[&str]) -> Result<Command> {
@@ -145,7 +145,7 @@ impl Keeper for God {
                        "autorestart": false, "kill_timeout": 1000})
             };
             let apps: Vec<Value> = chunk.iter().map(app).collect();
-            let file = self.ground.write("ecosystem.json", &json!({"apps": apps}).to_string())?;
+            let file = self.sandbox.write("ecosystem.json", &json!({"apps": apps}).to_string())?;
             succeed(self.pm2(&["start"]).arg(file))?;
             started.extend_from_slice(chunk);
         }
@@ -181,7 +181,7 @@ impl Keeper for God {
     }
 
     fn come_back(&mut self) -> Result<String> {
-        said_by(&mut self.pm2(&["resurrect"]))
+        output_of_both(&mut self.pm2(&["resurrect"]))
     }
 
     fn exit_code(&self, name: &str) -> Result<Option<i64>> {
@@ -192,10 +192,10 @@ impl Keeper for God {
     }
 
     fn close(&mut self) -> Result<Vec<PathBuf>> {
-        // Who saves after each change has the save before as a copy beside the file.
+        // With a save after each change, the previous save is kept as a copy beside the file.
         self.prepare_return()?;
         self.prepare_return()?;
-        said_by(&mut self.pm2(&["kill"]))?;
+        output_of_both(&mut self.pm2(&["kill"]))?;
         Ok(vec![self.home().join("dump.pm2")])
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_found_behind_what_is_said_before_it() {
+    fn the_list_is_found_after_other_output() {
         let text = "[PM2] Spawning PM2 daemon\n[PM2] PM2 Successfully daemonized\n\
             [{\"name\":\"a\",\"pm2_env\":{\"status\":\"online\"}},{\"name\":\"b\",\"pm2_env\":{\"status\":\"stopped\"}},\
             {\"name\":\"c\",\"pm2_env\":{\"status\":\"errored\"}},{\"name\":\"d\",\"pm2_env\":{\"status\":\"launching\"}}]\n";

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::ground::Ground;
-use super::peer::{Keeper, Known, Peer, require_answer, said_by};
+use super::peer::{Known, Peer, RunningPeer, output_of_both, require_answer};
 use super::processes::Process;
+use super::sandbox::Sandbox;
 use crate::Result;
 use crate::bench::measure::{output_of, succeed};
 use crate::bench::pueue::{Pueue, configure, multiply_task};
@@ -21,7 +21,7 @@ pub(super) struct PueuePeer {
 }
 
 impl PueuePeer {
-    /// The one below the target directory.
+    /// Returns the one below the target directory.
     pub(super) fn require() -> Result<PueuePeer> {
         let pueue = Pueue::require()?;
         let version = pueue.version()?;
@@ -38,18 +38,18 @@ impl Peer for PueuePeer {
         &self.version
     }
 
-    fn open(&self, ground: Ground) -> Result<Box<dyn Keeper>> {
-        let directory = ground.path().join("pueue");
-        let config = configure(&directory, ground.sockets())?;
+    fn open(&self, sandbox: Sandbox) -> Result<Box<dyn RunningPeer>> {
+        let directory = sandbox.path().join("pueue");
+        let config = configure(&directory, sandbox.sockets())?;
         let state = directory.join("state.json");
-        let mut queue = Queue { ground, pueue: self.pueue.clone(), config, state, daemon: Vec::new() };
+        let mut queue = Queue { sandbox, pueue: self.pueue.clone(), config, state, daemon: Vec::new() };
         queue.open()?;
         Ok(Box::new(queue))
     }
 }
 
 struct Queue {
-    ground: Ground,
+    sandbox: Sandbox,
     pueue: Pueue,
     config: PathBuf,
     state: PathBuf,
@@ -59,23 +59,23 @@ struct Queue {
 impl Queue {
     fn client(&self, words: &[&str]) -> Command {
         let mut command = self.pueue.client(&self.config, words);
-        self.ground.adopt(&mut command);
+        self.sandbox.adopt(&mut command);
         command
     }
 
     fn open(&mut self) -> Result<String> {
         let mut daemon = self.pueue.daemon(&self.config);
-        self.ground.adopt(&mut daemon);
-        let log = self.ground.path().join("pueued.log");
+        self.sandbox.adopt(&mut daemon);
+        let log = self.sandbox.path().join("pueued.log");
         // The daemon would hold a pipe open for as long as it lives.
-        let said = fs::File::create(&log)?;
-        succeed(daemon.arg("--daemonize").stdout(said.try_clone()?).stderr(said))?;
+        let file = fs::File::create(&log)?;
+        succeed(daemon.arg("--daemonize").stdout(file.try_clone()?).stderr(file))?;
         let answered = require_answer("pueued", || Ok(self.client(&["status"]).status()?.success()));
-        let said = fs::read_to_string(log)?;
-        answered.map_err(|error| format!("{error}: {said}"))?;
+        let output = fs::read_to_string(log)?;
+        answered.map_err(|error| format!("{error}: {output}"))?;
         self.daemon =
-            self.ground.processes()?.into_iter().filter(|process| process.name == "pueued").collect();
-        Ok(said)
+            self.sandbox.processes()?.into_iter().filter(|process| process.name == "pueued").collect();
+        Ok(output)
     }
 
     fn tasks(&self) -> Result<Value> {
@@ -84,7 +84,7 @@ impl Queue {
     }
 }
 
-/// What `status --json` says; a task's status is its name, with more below it.
+/// Parses `status --json`; a task's status is an object with the status as its key.
 fn parse_listing(state: &Value) -> Known {
     let tasks = state["tasks"].as_object().into_iter().flat_map(|tasks| tasks.values());
     let states = tasks.map(|task| if task["status"].get("Done").is_some() { "Done" } else { "" });
@@ -96,9 +96,9 @@ fn parse_exit_code(task: &Value) -> Option<i64> {
     if result == "Success" { Some(0) } else { result["Failed"].as_i64() }
 }
 
-impl Keeper for Queue {
-    fn ground(&self) -> &Ground {
-        &self.ground
+impl RunningPeer for Queue {
+    fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     fn starter(&mut self, words: &[&str]) -> Result<Command> {
@@ -107,8 +107,8 @@ impl Keeper for Queue {
         Ok(command)
     }
 
-    fn name_of(&self, said: &str) -> String {
-        said.trim().to_owned()
+    fn name_of(&self, output: &str) -> String {
+        output.trim().to_owned()
     }
 
     fn listing(&self) -> Command {
@@ -119,7 +119,7 @@ impl Keeper for Queue {
         Ok(parse_listing(&self.tasks()?))
     }
 
-    /// One is really run; the others are copies of it in the state that the daemon reads when it starts,
+    /// One task is really run; the others are copies of it in the state that the daemon reads when it starts,
     /// which is what it would have written itself.
     fn fill(&mut self, total: usize, deadline: Instant) -> Result<usize> {
         self.start(&["true"])?;
@@ -157,8 +157,8 @@ impl Keeper for Queue {
     }
 
     fn close(&mut self) -> Result<Vec<PathBuf>> {
-        said_by(&mut self.client(&["shutdown"]))?;
-        require_answer("the end of pueued", || Ok(self.ground.count("pueued")? == 0))?;
+        output_of_both(&mut self.client(&["shutdown"]))?;
+        require_answer("the end of pueued", || Ok(self.sandbox.count("pueued")? == 0))?;
         Ok(vec![self.state.clone()])
     }
 }

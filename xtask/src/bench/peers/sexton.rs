@@ -1,4 +1,4 @@
-//! Sexton itself, asked what the others are asked.
+//! Sexton itself, measured like the others.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,23 +7,23 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::ground::Ground;
-use super::peer::{Keeper, Known, Peer, said_by};
+use super::peer::{Known, Peer, RunningPeer, output_of_both};
 use super::processes::Process;
+use super::sandbox::Sandbox;
 use crate::Result;
 use crate::bench::machine::first_line;
 use crate::bench::measure::{output_of, succeed};
-use crate::bench::run::yard::Yard;
+use crate::bench::run::bench_env::BenchEnv;
 use crate::bench::worker::Worker;
 
-/// Everything is kept, so that a listing has as much to show as was put there; an owner's death is noticed
-/// as soon as others are asked about it.
+/// Everything is kept, so that a listing contains as much as was inserted; an owner's death is noticed as
+/// quickly as the other tools are checked for it.
 const SETTINGS: &str = "retention.ttl = \"36500d\"\nretention.keep = 100000\nowner.grace = \"1s\"\n";
 
-/// What the kernel calls a supervisor.
+/// The name of a supervisor in the kernel.
 const SHIM: &str = "sexton-shim";
 
-/// The program as it is given to people.
+/// The program as it is distributed.
 #[derive(Clone)]
 pub(super) struct Sexton {
     program: PathBuf,
@@ -35,27 +35,28 @@ pub(super) struct Sexton {
 }
 
 impl Sexton {
-    /// The one at `program`, with the store that it has by default.
+    /// Returns the one at `program`, with its default store.
     pub(super) fn new(program: &Path, worker: Worker) -> Result<Sexton> {
         let version = first_line(program, &["--version"])?;
         let (program, worker) = (program.to_owned(), Rc::new(worker));
         Ok(Sexton { program, worker, version, name: "sexton", store: ("sqlite", "sessions.db") })
     }
 
-    /// The same with its records in a journal.
+    /// Returns the same with its records in a journal.
     pub(super) fn with_journal(&self) -> Sexton {
         Sexton { name: "sexton, JSON", store: ("json", "sessions.jsonl"), ..self.clone() }
     }
 
-    /// What `open` gives, with what only this tool can.
-    pub(super) fn open_house(&self, ground: Ground) -> Result<House> {
-        let home = ground.path().join("home");
+    /// Like `open`, with the methods that only this tool has.
+    pub(super) fn open_sexton(&self, sandbox: Sandbox) -> Result<RunningSexton> {
+        let home = sandbox.path().join("home");
         let file = home.join("state").join(self.store.1);
         let url = format!("{}:{}", self.store.0, file.display());
-        let yard = Yard::make(&self.program, home, SETTINGS)?;
-        let house = House { yard, ground, url, file, owner: None, worker: self.worker.clone() };
-        succeed(&mut house.sexton(&["recover"]))?;
-        Ok(house)
+        let bench_env = BenchEnv::make(&self.program, home, SETTINGS)?;
+        let running_sexton =
+            RunningSexton { bench_env, sandbox, url, file, owner: None, worker: self.worker.clone() };
+        succeed(&mut running_sexton.sexton(&["recover"]))?;
+        Ok(running_sexton)
     }
 }
 
@@ -68,27 +69,27 @@ impl Peer for Sexton {
         &self.version
     }
 
-    fn open(&self, ground: Ground) -> Result<Box<dyn Keeper>> {
-        Ok(Box::new(self.open_house(ground)?))
+    fn open(&self, sandbox: Sandbox) -> Result<Box<dyn RunningPeer>> {
+        Ok(Box::new(self.open_sexton(sandbox)?))
     }
 }
 
 /// A state directory with sessions in it.
-pub(super) struct House {
-    // Dropped first: it ends its sessions in its own way.
-    yard: Yard,
-    ground: Ground,
+pub(super) struct RunningSexton {
+    // Dropped first: it stops its sessions in its own way.
+    bench_env: BenchEnv,
+    sandbox: Sandbox,
     url: String,
     file: PathBuf,
     owner: Option<u32>,
     worker: Rc<Worker>,
 }
 
-impl House {
+impl RunningSexton {
     fn sexton(&self, words: &[&str]) -> Command {
-        let mut command = self.yard.sexton(words);
+        let mut command = self.bench_env.sexton(words);
         command.env("SEXTON_STORE", &self.url);
-        self.ground.adopt(&mut command);
+        self.sandbox.adopt(&mut command);
         command
     }
 
@@ -98,16 +99,16 @@ impl House {
     }
 }
 
-/// What `ps --all --json` says.
+/// Parses `ps --all --json`.
 fn parse_listing(text: &str) -> Result<Known> {
     let records: Vec<Value> = serde_json::from_str(text)?;
     let states = records.iter().map(|record| record["status"].as_str().unwrap_or_default());
     Ok(Known::count(states, |state| !matches!(state, "starting" | "running")))
 }
 
-impl Keeper for House {
-    fn ground(&self) -> &Ground {
-        &self.ground
+impl RunningPeer for RunningSexton {
+    fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     fn starter(&mut self, words: &[&str]) -> Result<Command> {
@@ -119,8 +120,8 @@ impl Keeper for House {
         Ok(command)
     }
 
-    fn name_of(&self, said: &str) -> String {
-        said.trim().to_owned()
+    fn name_of(&self, output: &str) -> String {
+        output.trim().to_owned()
     }
 
     fn listing(&self) -> Command {
@@ -128,7 +129,7 @@ impl Keeper for House {
     }
 
     fn known(&self) -> Result<Known> {
-        // A damaged store has an exit code of its own, and is listed all the same.
+        // A damaged store has its own exit code, and is listed anyway.
         let output = self.sexton(&["ps", "--all", "--json"]).stdout(Stdio::piped()).output()?;
         parse_listing(&String::from_utf8(output.stdout)?)
     }
@@ -147,7 +148,7 @@ impl Keeper for House {
     }
 
     fn guardians(&self) -> Result<Vec<Process>> {
-        Ok(self.ground.processes()?.into_iter().filter(|process| process.name == SHIM).collect())
+        Ok(self.sandbox.processes()?.into_iter().filter(|process| process.name == SHIM).collect())
     }
 
     fn return_words(&self) -> &'static str {
@@ -155,11 +156,11 @@ impl Keeper for House {
     }
 
     fn come_back(&mut self) -> Result<String> {
-        said_by(&mut self.sexton(&["recover", "--adopt"]))
+        output_of_both(&mut self.sexton(&["recover", "--adopt"]))
     }
 
     fn repair(&mut self) -> Result<Option<&'static str>> {
-        said_by(&mut self.sexton(&["doctor", "--repair"]))?;
+        output_of_both(&mut self.sexton(&["doctor", "--repair"]))?;
         Ok(Some("`sexton doctor --repair`"))
     }
 
@@ -170,7 +171,7 @@ impl Keeper for House {
     }
 
     fn close(&mut self) -> Result<Vec<PathBuf>> {
-        // The newest records of a database are in its log, and may be there alone.
+        // The newest records of a database may be only in its log.
         let log = self.file.with_extension("db-wal");
         Ok([self.file.clone(), log].into_iter().filter(|file| file.exists()).collect())
     }
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_runs_or_is_about_to_has_not_ended() {
+    fn only_starting_and_running_sessions_have_not_ended() {
         let listing = r#"[{"status":"running"},{"status":"starting"},{"status":"completed"},
             {"status":"orphaned"},{"status":"cleanup_failed"}]"#;
         assert_eq!(parse_listing(listing).unwrap(), Known { running: 2, ended: 3 });

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::ground::Ground;
-use super::peer::{Keeper, Known, Peer, said_by};
+use super::peer::{Known, Peer, RunningPeer, output_of_both};
 use super::processes::Process;
+use super::sandbox::Sandbox;
 use crate::Result;
 use crate::bench::machine::first_line;
 use crate::bench::measure::{output_of, succeed};
 
-/// As many as anybody is asked to run at once, and more.
+/// More than any question runs at once.
 const SLOTS: &str = "1000";
 
 /// An installed task-spooler.
@@ -19,10 +19,10 @@ pub(super) struct Spooler {
 }
 
 impl Spooler {
-    /// The one of the system.
+    /// Returns the one of the system.
     pub(super) fn require() -> Result<Spooler> {
-        let said = first_line("tsp", &["-V"])?;
-        let version = said.split(" - ").next().unwrap_or(&said).replace("Task Spooler v", "task-spooler ");
+        let line = first_line("tsp", &["-V"])?;
+        let version = line.split(" - ").next().unwrap_or(&line).replace("Task Spooler v", "task-spooler ");
         Ok(Spooler { version })
     }
 }
@@ -36,30 +36,30 @@ impl Peer for Spooler {
         &self.version
     }
 
-    fn open(&self, ground: Ground) -> Result<Box<dyn Keeper>> {
-        let mut spool = Spool { ground, server: Vec::new() };
+    fn open(&self, sandbox: Sandbox) -> Result<Box<dyn RunningPeer>> {
+        let mut spool = Spool { sandbox, server: Vec::new() };
         spool.open()?;
         Ok(Box::new(spool))
     }
 }
 
 struct Spool {
-    ground: Ground,
+    sandbox: Sandbox,
     server: Vec<Process>,
 }
 
 impl Spool {
     fn tsp(&self, words: &[&str]) -> Command {
-        let mut command = self.ground.command("tsp");
-        command.env("TS_SOCKET", self.ground.sockets().join("socket")).env("TMPDIR", self.ground.path());
-        // By default it runs one at a time, and forgets all but the last thousand.
+        let mut command = self.sandbox.command("tsp");
+        command.env("TS_SOCKET", self.sandbox.sockets().join("socket")).env("TMPDIR", self.sandbox.path());
+        // By default it runs one at a time, and keeps only the last thousand.
         command.env("TS_SLOTS", SLOTS).env("TS_MAXFINISHED", "100000").args(words);
         command
     }
 
     fn open(&mut self) -> Result {
         succeed(&mut self.tsp(&["-S", SLOTS]))?;
-        self.server = self.ground.processes()?;
+        self.server = self.sandbox.processes()?;
         Ok(())
     }
 
@@ -68,7 +68,8 @@ impl Spool {
     }
 }
 
-/// The lines of a listing behind its head, as words: number, state, file, and for what has ended its code.
+/// Returns the lines of a listing after its header, as words: number, state, file, and the exit code of an
+/// ended one.
 fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().skip(1).map(|line| line.split_whitespace().collect())
 }
@@ -82,17 +83,17 @@ fn parse_exit_code(text: &str, name: &str) -> Option<i64> {
     found.next()?.get(3)?.parse().ok()
 }
 
-impl Keeper for Spool {
-    fn ground(&self) -> &Ground {
-        &self.ground
+impl RunningPeer for Spool {
+    fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     fn starter(&mut self, words: &[&str]) -> Result<Command> {
         Ok(self.tsp(words))
     }
 
-    fn name_of(&self, said: &str) -> String {
-        said.trim().to_owned()
+    fn name_of(&self, output: &str) -> String {
+        output.trim().to_owned()
     }
 
     fn listing(&self) -> Command {
@@ -122,7 +123,7 @@ impl Keeper for Spool {
     }
 
     fn come_back(&mut self) -> Result<String> {
-        said_by(&mut self.tsp(&[]))
+        output_of_both(&mut self.tsp(&[]))
     }
 
     fn exit_code(&self, name: &str) -> Result<Option<i64>> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Bench;
 use super::answer::{Answer, Figure, bar, line, median, others, rank, time};
 use super::chart::{Chart, Group};
-use super::peer::Keeper;
+use super::peer::RunningPeer;
 use crate::Result;
 
 const TURNS: usize = 11;
@@ -15,35 +15,36 @@ const TURNS: usize = 11;
 /// Longer than any start takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How often the command's trace is looked for.
+/// How often the command's trace is checked.
 const PAUSE: Duration = Duration::from_micros(100);
 
 pub(super) fn ask(bench: &Bench) -> Result<Answer> {
-    let mut keepers = bench.open_all()?;
-    let mut times: Vec<(Vec<Duration>, Vec<Duration>)> = keepers.iter().map(|_| Default::default()).collect();
+    let mut running_peers = bench.open_all()?;
+    let mut times: Vec<(Vec<Duration>, Vec<Duration>)> =
+        running_peers.iter().map(|_| Default::default()).collect();
     for turn in 0..=TURNS {
-        for ((name, keeper), (returned, ran)) in keepers.iter_mut().zip(&mut times) {
-            let once = start(keeper.as_mut()).map_err(|error| format!("{name}: {error}"))?;
-            if !keeper.settle(turn + 1, Instant::now() + LIMIT)? {
+        for ((name, running_peer), (returned, ran)) in running_peers.iter_mut().zip(&mut times) {
+            let once = start(running_peer.as_mut()).map_err(|error| format!("{name}: {error}"))?;
+            if !running_peer.settle(turn + 1, Instant::now() + LIMIT)? {
                 return Err(format!("{name} does not notice that a command has ended").into());
             }
-            // The first turn is without a clock, so that nobody pays for a cold cache.
+            // The first turn is not timed, so that no figure includes a cold cache.
             if turn > 0 {
                 returned.push(once.0);
                 ran.push(once.1);
             }
         }
     }
-    let names = keepers.iter().map(|(name, _)| *name);
+    let names = running_peers.iter().map(|(name, _)| *name);
     let medians = times.into_iter().map(|(returned, ran)| (median(returned), median(ran)));
     Ok(answer(&names.zip(medians).collect::<Vec<_>>()))
 }
 
-/// When the client had returned, and when the command had run.
-fn start(keeper: &mut dyn Keeper) -> Result<(Duration, Duration)> {
-    let trace = keeper.ground().path().join("trace");
+/// Returns when the client had returned, and when the command had run.
+fn start(running_peer: &mut dyn RunningPeer) -> Result<(Duration, Duration)> {
+    let trace = running_peer.sandbox().path().join("trace");
     let trace_word = trace.to_str().ok_or("a path that is not text")?.to_owned();
-    let mut starter = keeper.starter(&["touch", &trace_word])?;
+    let mut starter = running_peer.starter(&["touch", &trace_word])?;
     starter.stdout(Stdio::null()).stderr(Stdio::null());
     let began = Instant::now();
     let mut client = starter.spawn()?;
@@ -61,7 +62,7 @@ fn start(keeper: &mut dyn Keeper) -> Result<(Duration, Duration)> {
             ran = Some(began.elapsed());
         }
         if began.elapsed() > LIMIT {
-            // Ours and not reaped yet, so its number is its own.
+            // It is our child and not reaped yet, so its pid is not reused.
             let _ = client.kill();
             let _ = client.wait();
             return Err("a command does not start".into());

@@ -1,21 +1,21 @@
-//! How long it takes until what shall stop is gone.
+//! How long it takes until stopped commands are gone.
 
 use std::time::{Duration, Instant};
 
 use super::Bench;
 use super::answer::{Answer, Figure, bar, cell, line, median, rank, time};
 use super::chart::{Chart, Group};
-use super::ground::Ground;
-use super::peer::{Keeper, Peer, wait_until};
+use super::peer::{Peer, RunningPeer, wait_until};
+use super::sandbox::Sandbox;
 use crate::Result;
 
 const TURNS: usize = 5;
 const STUBBORN: usize = 50;
 
-/// When what still lives is counted.
+/// When the processes that still live are counted.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What is ignored stays ignored in what is executed.
+/// Ignored signals stay ignored after `exec`.
 const SCRIPT: &str = "trap '' INT TERM\nexec sleep 600\n";
 
 pub(super) fn ask(bench: &Bench) -> Result<Answer> {
@@ -28,50 +28,51 @@ pub(super) fn ask(bench: &Bench) -> Result<Answer> {
 }
 
 fn measure(peer: &dyn Peer) -> Result<(Figure, Figure)> {
-    let mut keeper = peer.open(Ground::on_disk()?)?;
+    let mut running_peer = peer.open(Sandbox::on_disk()?)?;
     let mut times = Vec::new();
     for _ in 0..TURNS {
-        let name = keeper.start(&["sleep", "600"])?;
-        wait_for_sleepers(keeper.as_ref(), 1)?;
-        let stop = keeper.stop(&name);
-        match end(keeper.as_ref(), vec![stop])? {
+        let name = running_peer.start(&["sleep", "600"])?;
+        wait_for_sleepers(running_peer.as_ref(), 1)?;
+        let stop = running_peer.stop(&name);
+        match end(running_peer.as_ref(), vec![stop])? {
             Ok(time) => times.push(time),
             Err(why) => return Ok((Err(why), Err("not tried".into()))),
         }
     }
-    drop(keeper);
-    let mut keeper = peer.open(Ground::on_disk()?)?;
-    let script = keeper.ground().write("stubborn.sh", SCRIPT)?;
+    drop(running_peer);
+    let mut running_peer = peer.open(Sandbox::on_disk()?)?;
+    let script = running_peer.sandbox().write("stubborn.sh", SCRIPT)?;
     let script = script.to_str().ok_or("a path that is not text")?;
-    keeper.start_many(&["sh", script], STUBBORN, Instant::now() + LIMIT * 6)?;
-    wait_for_sleepers(keeper.as_ref(), STUBBORN)?;
-    let stop = keeper.stop_all();
-    let stubborn = end(keeper.as_ref(), stop)?;
+    running_peer.start_many(&["sh", script], STUBBORN, Instant::now() + LIMIT * 6)?;
+    wait_for_sleepers(running_peer.as_ref(), STUBBORN)?;
+    let stop = running_peer.stop_all();
+    let stubborn = end(running_peer.as_ref(), stop)?;
     Ok((Ok(median(times)), stubborn.map(|time| time.as_secs_f64())))
 }
 
-/// A shell is a sleeper from the moment on in which it has become `sleep`, with all signals ignored.
-fn wait_for_sleepers(keeper: &dyn Keeper, count: usize) -> Result {
-    if wait_until(Instant::now() + LIMIT * 6, || Ok(keeper.ground().count("sleep")? == count))? {
+/// A shell counts as a sleeper once it has executed `sleep`, with all signals ignored.
+fn wait_for_sleepers(running_peer: &dyn RunningPeer, count: usize) -> Result {
+    if wait_until(Instant::now() + LIMIT * 6, || Ok(running_peer.sandbox().count("sleep")? == count))? {
         return Ok(());
     }
-    Err(format!("{} of {count} commands run", keeper.ground().count("sleep")?).into())
+    Err(format!("{} of {count} commands run", running_peer.sandbox().count("sleep")?).into())
 }
 
-/// Until the clients have returned and no command lives; or how many do after a while.
+/// Returns how long it takes until the clients have returned and no command lives; or how many live after the
+/// limit.
 fn end(
-    keeper: &dyn Keeper,
+    running_peer: &dyn RunningPeer,
     stops: Vec<std::process::Command>,
 ) -> Result<std::result::Result<Duration, String>> {
     let began = Instant::now();
     for mut stop in stops {
-        // What a client says about its success is not asked: the processes say it.
+        // The client's exit code is ignored: the processes are checked.
         stop.status()?;
     }
-    if wait_until(began + LIMIT, || Ok(keeper.ground().count("sleep")? == 0))? {
+    if wait_until(began + LIMIT, || Ok(running_peer.sandbox().count("sleep")? == 0))? {
         return Ok(Ok(began.elapsed()));
     }
-    Ok(Err(format!("leaves {} alive after {} s", keeper.ground().count("sleep")?, LIMIT.as_secs())))
+    Ok(Err(format!("leaves {} alive after {} s", running_peer.sandbox().count("sleep")?, LIMIT.as_secs())))
 }
 
 fn answer(figures: &[(&'static str, (Figure, Figure))]) -> Answer {
@@ -94,8 +95,8 @@ fn answer(figures: &[(&'static str, (Figure, Figure))]) -> Answer {
         method: format!(
             "Until the client has returned and no process of the commands lives. A grace of one second where it can be \
              set: `sexton stop --grace 1s`, supervisor's `stopwaitsecs`, pm2's `kill_timeout`. The others have none: \
-             `pueue kill` sends SIGKILL at once, `tmux kill-session` SIGHUP, `tsp -k` SIGTERM, and nobody comes back \
-             to see. One `sleep`: the median of {TURNS}; many at once: once."
+             `pueue kill` sends SIGKILL at once, `tmux kill-session` SIGHUP, `tsp -k` SIGTERM, and none checks \
+             afterwards. One `sleep`: the median of {TURNS}; many at once: once."
         ),
         lines,
         chart: Chart {

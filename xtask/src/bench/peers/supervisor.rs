@@ -1,7 +1,7 @@
 //! supervisor: a daemon for programs that its configuration names.
 //!
-//! It knows no command that was not configured: starting one is a section in a file and `supervisorctl
-//! update`, and many are one section with a number.
+//! It runs only configured commands: starting one is a section in a file and `supervisorctl update`, and many
+//! are one section with a number.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::ground::Ground;
-use super::peer::{Keeper, Known, Peer, require_answer, said_by, succeeds_before, wait_until};
+use super::peer::{Known, Peer, RunningPeer, output_of_both, require_answer, succeeds_before, wait_until};
 use super::processes::Process;
+use super::sandbox::Sandbox;
 use crate::Result;
 use crate::bench::machine::first_line;
 use crate::bench::measure::succeed;
@@ -24,7 +24,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// The one below the target directory, installed from PyPI where it is missing.
+    /// Returns the one below the target directory, installed from PyPI if it is missing.
     pub(super) fn require() -> Result<Supervisor> {
         let environment = target_dir().join("peers/supervisor");
         let bin = environment.join("bin");
@@ -46,10 +46,11 @@ impl Peer for Supervisor {
         &self.version
     }
 
-    fn open(&self, ground: Ground) -> Result<Box<dyn Keeper>> {
-        let (files, socket) = (ground.path().display(), ground.sockets().join("socket"));
+    fn open(&self, sandbox: Sandbox) -> Result<Box<dyn RunningPeer>> {
+        let (files, socket) = (sandbox.path().display(), sandbox.sockets().join("socket"));
         let socket = socket.display();
-        // As many descriptors as five hundred programs need; the rest is as its documentation begins.
+        // Enough descriptors for five hundred programs; the rest is as in the first example of its
+        // documentation.
         let settings = format!(
             "[unix_http_server]\nfile={socket}\n\
              [supervisord]\nlogfile={files}/supervisord.log\npidfile={files}/supervisord.pid\n\
@@ -58,15 +59,15 @@ impl Peer for Supervisor {
              supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface\n\
              [supervisorctl]\nserverurl=unix://{socket}\n[include]\nfiles={files}/*.ini\n"
         );
-        let config = ground.write("supervisord.conf", &settings)?;
-        let mut group = Group { ground, bin: self.bin.clone(), config, count: 0, daemon: Vec::new() };
+        let config = sandbox.write("supervisord.conf", &settings)?;
+        let mut group = Group { sandbox, bin: self.bin.clone(), config, count: 0, daemon: Vec::new() };
         group.open()?;
         Ok(Box::new(group))
     }
 }
 
 struct Group {
-    ground: Ground,
+    sandbox: Sandbox,
     bin: PathBuf,
     config: PathBuf,
     count: usize,
@@ -75,18 +76,18 @@ struct Group {
 
 impl Group {
     fn call(&self, program: &str, words: &[&str]) -> Command {
-        let mut command = self.ground.command(self.bin.join(program));
+        let mut command = self.sandbox.command(self.bin.join(program));
         command.arg("-c").arg(&self.config).args(words);
         command
     }
 
     fn open(&mut self) -> Result<String> {
-        let log = self.ground.path().join("said");
+        let log = self.sandbox.path().join("output");
         let file = fs::File::create(&log)?;
         succeed(self.call("supervisord", &[]).stdout(file.try_clone()?).stderr(file))?;
         require_answer("supervisord", || Ok(self.call("supervisorctl", &["pid"]).status()?.success()))?;
         self.daemon =
-            self.ground.processes()?.into_iter().filter(|process| process.name == "supervisord").collect();
+            self.sandbox.processes()?.into_iter().filter(|process| process.name == "supervisord").collect();
         Ok(fs::read_to_string(log)?)
     }
 
@@ -101,26 +102,26 @@ impl Group {
         if let Some(count) = count {
             let _ = writeln!(section, "numprocs={count}\nprocess_name=%(process_num)05d");
         }
-        self.ground.write(&format!("{name}.ini"), &section)?;
+        self.sandbox.write(&format!("{name}.ini"), &section)?;
         Ok(name)
     }
 
     fn status(&self) -> Result<String> {
-        // Its exit code says whether all run, and not whether it could tell.
-        said_by(&mut self.call("supervisorctl", &["status"]))
+        // Its exit code shows whether all programs run, not whether it could list them.
+        output_of_both(&mut self.call("supervisorctl", &["status"]))
     }
 }
 
-/// What `status` says: a name, a state, and more. What was never started has not ended.
+/// Parses `status`: a name, a state, and more. A program that was never started has not ended.
 fn parse_listing(text: &str) -> Known {
     let lines = text.lines().filter(|line| !line.contains("Not started"));
     let states = lines.filter_map(|line| line.split_whitespace().nth(1));
     Known::count(states, |state| matches!(state, "EXITED" | "STOPPED" | "FATAL" | "BACKOFF"))
 }
 
-impl Keeper for Group {
-    fn ground(&self) -> &Ground {
-        &self.ground
+impl RunningPeer for Group {
+    fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     fn starter(&mut self, words: &[&str]) -> Result<Command> {
@@ -149,11 +150,11 @@ impl Keeper for Group {
         Ok(parse_listing(&self.status()?))
     }
 
-    /// Programs that are configured and were not started: it lists what it may start, not what has ended.
+    /// Configures programs and does not start them: it lists what it may start, not what has ended.
     fn fill(&mut self, total: usize, deadline: Instant) -> Result<usize> {
         self.configure(&["true"], Some(total), false)?;
         let updated = succeeds_before(deadline, &mut self.call("supervisorctl", &["update"]))?;
-        // A client that lists them all is what is timed, and may take longer than anybody waits.
+        // Listing them all is what is timed, and may take longer than the limit.
         Ok(if updated { total } else { 0 })
     }
 
@@ -174,19 +175,19 @@ impl Keeper for Group {
     }
 
     fn come_back(&mut self) -> Result<String> {
-        let said = self.open()?;
+        let output = self.open()?;
         // It starts what it is configured to start within a second.
         std::thread::sleep(Duration::from_secs(2));
-        Ok(said)
+        Ok(output)
     }
 
-    /// It says that a program has exited; how is in its log alone.
+    /// It reports that a program has exited; the exit code is only in its log.
     fn exit_code(&self, _: &str) -> Result<Option<i64>> {
         Ok(None)
     }
 
     fn close(&mut self) -> Result<Vec<PathBuf>> {
-        said_by(self.call("supervisorctl", &["shutdown"]).stdout(Stdio::null()))?;
+        output_of_both(self.call("supervisorctl", &["shutdown"]).stdout(Stdio::null()))?;
         Ok(Vec::new())
     }
 }
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_is_read_behind_the_name_and_what_was_never_started_has_not_ended() {
+    fn a_program_that_was_never_started_is_not_counted() {
         let text = "a                                EXITED    Nov 16 02:50 PM\n\
                     b:b_000                          RUNNING   pid 19067, uptime 0:00:01\n\
                     b:b_001                          STOPPED   Nov 16 02:50 PM\n\

@@ -1,16 +1,16 @@
-//! tmux: terminals that outlive their window, which many people use to leave agents running.
+//! tmux: terminals that outlive their window, which many users run agents in.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::ground::Ground;
-use super::peer::{Keeper, Known, Peer, said_by};
+use super::peer::{Known, Peer, RunningPeer, output_of_both};
 use super::processes::Process;
+use super::sandbox::Sandbox;
 use crate::Result;
 use crate::bench::machine::first_line;
 use crate::bench::measure::{output_of, succeed};
 
-/// What has ended stays to be looked at, as everybody else keeps it.
+/// Ended commands stay listed, as with the other tools.
 const SETTINGS: &str = "set -g remain-on-exit on\nset -g exit-empty off\n";
 
 /// An installed tmux.
@@ -19,7 +19,7 @@ pub(super) struct Tmux {
 }
 
 impl Tmux {
-    /// The one of the system.
+    /// Returns the one of the system.
     pub(super) fn require() -> Result<Tmux> {
         Ok(Tmux { version: first_line("tmux", &["-V"])? })
     }
@@ -34,16 +34,16 @@ impl Peer for Tmux {
         &self.version
     }
 
-    fn open(&self, ground: Ground) -> Result<Box<dyn Keeper>> {
-        let settings = ground.write("tmux.conf", SETTINGS)?;
-        let mut server = Server { ground, settings, count: 0, process: Vec::new() };
+    fn open(&self, sandbox: Sandbox) -> Result<Box<dyn RunningPeer>> {
+        let settings = sandbox.write("tmux.conf", SETTINGS)?;
+        let mut server = Server { sandbox, settings, count: 0, process: Vec::new() };
         server.open()?;
         Ok(Box::new(server))
     }
 }
 
 struct Server {
-    ground: Ground,
+    sandbox: Sandbox,
     settings: PathBuf,
     count: usize,
     process: Vec<Process>,
@@ -51,32 +51,32 @@ struct Server {
 
 impl Server {
     fn tmux(&self, words: &[&str]) -> Command {
-        let mut command = self.ground.command("tmux");
-        command.env("TERM", "xterm").arg("-S").arg(self.ground.sockets().join("socket"));
+        let mut command = self.sandbox.command("tmux");
+        command.env("TERM", "xterm").arg("-S").arg(self.sandbox.sockets().join("socket"));
         command.arg("-f").arg(&self.settings).args(words);
         command
     }
 
     fn open(&mut self) -> Result {
         succeed(&mut self.tmux(&["start-server"]))?;
-        self.process = self.ground.processes()?;
+        self.process = self.sandbox.processes()?;
         Ok(())
     }
 
     fn panes(&self, format: &str) -> Result<String> {
-        said_by(&mut self.tmux(&["list-panes", "-a", "-F", format]))
+        output_of_both(&mut self.tmux(&["list-panes", "-a", "-F", format]))
     }
 }
 
-/// What `list-panes` says of each pane: whether it is dead.
+/// Parses `list-panes`: whether each pane is dead.
 fn parse_listing(text: &str) -> Known {
     let states = text.lines().filter(|line| matches!(*line, "0" | "1"));
     Known::count(states, |state| state == "1")
 }
 
-impl Keeper for Server {
-    fn ground(&self) -> &Ground {
-        &self.ground
+impl RunningPeer for Server {
+    fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     fn starter(&mut self, words: &[&str]) -> Result<Command> {
@@ -118,13 +118,13 @@ impl Keeper for Server {
 
     fn come_back(&mut self) -> Result<String> {
         self.open()?;
-        said_by(&mut self.listing())
+        output_of_both(&mut self.listing())
     }
 
     fn exit_code(&self, name: &str) -> Result<Option<i64>> {
         let mut list = self.tmux(&["list-panes", "-t", &format!("={name}"), "-F", "#{pane_dead_status}"]);
-        let said = output_of(list.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap_or_default();
-        Ok(said.trim().parse().ok())
+        let output = output_of(list.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap_or_default();
+        Ok(output.trim().parse().ok())
     }
 
     fn close(&mut self) -> Result<Vec<PathBuf>> {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dead_pane_has_ended_and_a_message_is_no_pane() {
+    fn dead_panes_count_as_ended_and_messages_are_ignored() {
         assert_eq!(parse_listing("1\n0\n1\n"), Known { running: 1, ended: 2 });
         assert_eq!(parse_listing("no server running on /tmp/socket\n"), Known::default());
     }

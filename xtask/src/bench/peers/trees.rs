@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::Bench;
 use super::answer::{Answer, Figure, others, rank, single};
 use super::chart::Chart;
-use super::ground::Ground;
 use super::peer::{Peer, wait_until};
+use super::sandbox::Sandbox;
 use crate::Result;
 
-/// What a process of the tree calls itself, and the table calls it.
+/// The role of a process of the tree, and its name in the table.
 const KINDS: [(&str, &str); 6] = [
     ("command", "the command"),
     ("child", "child"),
@@ -21,7 +21,7 @@ const KINDS: [(&str, &str); 6] = [
     ("chain", "fork chain"),
 ];
 
-/// Starts them all. A fork chain is never the same process for longer than a moment.
+/// Starts them all. Each process of a fork chain lives only for a moment.
 const TREE: &str = "\
 BENCH_ROLE=child sleep 600 &
 BENCH_ROLE=stubborn sh \"$1/stubborn.sh\" &
@@ -34,10 +34,11 @@ exec sleep 600
 const STUBBORN: &str = "trap '' INT TERM\nexec sleep 600\n";
 const CHAIN: &str = "[ -e \"$1/go\" ] || exit 0\nsleep 0.05\nsetsid sh \"$1/chain.sh\" \"$1\" &\n";
 
-/// How long the tree may take to grow.
-const GROWTH: Duration = Duration::from_secs(30);
+/// How long the tree may take to start.
+const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// When what still lives is counted, after the client of the stop has returned; the grace is one second.
+/// When the processes that still live are counted, after the client of the stop has returned; the grace is
+/// one second.
 const WAIT: Duration = Duration::from_secs(3);
 
 pub(super) fn ask(bench: &Bench) -> Result<Answer> {
@@ -48,30 +49,30 @@ pub(super) fn ask(bench: &Bench) -> Result<Answer> {
     Ok(answer(&left))
 }
 
-/// The kinds of which one survives.
+/// Returns the kinds of processes that survive.
 fn measure(peer: &dyn Peer) -> Result<BTreeSet<String>> {
-    let mut keeper = peer.open(Ground::on_disk()?)?;
+    let mut running_peer = peer.open(Sandbox::on_disk()?)?;
     for (name, text) in [("tree.sh", TREE), ("stubborn.sh", STUBBORN), ("chain.sh", CHAIN), ("go", "")] {
-        keeper.ground().write(name, text)?;
+        running_peer.sandbox().write(name, text)?;
     }
-    let directory = keeper.ground().path().to_str().ok_or("a path that is not text")?.to_owned();
-    let name = keeper.start(&["sh", &format!("{directory}/tree.sh"), &directory])?;
-    let look = || -> Result<BTreeSet<String>> {
-        let found = keeper.ground().processes()?;
-        // Two of them are shells before they are what they shall be.
-        let is_grown = |role: &str, name: &str| role == "chain" || name == "sleep";
+    let directory = running_peer.sandbox().path().to_str().ok_or("a path that is not text")?.to_owned();
+    let name = running_peer.start(&["sh", &format!("{directory}/tree.sh"), &directory])?;
+    let find_roles = || -> Result<BTreeSet<String>> {
+        let found = running_peer.sandbox().processes()?;
+        // Two of them are shells before they execute `sleep`.
+        let is_ready = |role: &str, name: &str| role == "chain" || name == "sleep";
         let roles = found.into_iter().filter_map(|process| Some((process.role?, process.name)));
-        Ok(roles.filter(|(role, name)| is_grown(role, name)).map(|(role, _)| role).collect())
+        Ok(roles.filter(|(role, name)| is_ready(role, name)).map(|(role, _)| role).collect())
     };
-    if !wait_until(Instant::now() + GROWTH, || Ok(look()?.len() == KINDS.len()))? {
-        return Err(format!("a tree has only {:?}", look()?).into());
+    if !wait_until(Instant::now() + START_LIMIT, || Ok(find_roles()?.len() == KINDS.len()))? {
+        return Err(format!("a tree has only {:?}", find_roles()?).into());
     }
-    keeper.stop(&name).status()?;
+    running_peer.stop(&name).status()?;
     let stopped = Instant::now();
-    // A link of the chain that is just being executed is seen at another look.
+    // A link of the chain that is just being executed is seen in another iteration.
     let mut recent = Vec::new();
     while stopped.elapsed() < WAIT {
-        let left = look()?;
+        let left = find_roles()?;
         if left.is_empty() && recent.iter().all(BTreeSet::is_empty) && recent.len() >= 5 {
             break;
         }
@@ -79,7 +80,7 @@ fn measure(peer: &dyn Peer) -> Result<BTreeSet<String>> {
         recent = recent.split_off(recent.len().saturating_sub(5));
         std::thread::sleep(Duration::from_millis(20));
     }
-    fs::remove_file(keeper.ground().path().join("go"))?;
+    fs::remove_file(running_peer.sandbox().path().join("go"))?;
     Ok(recent.into_iter().flatten().collect())
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask bench recover`: what it costs to put everything in order.
+//! `cargo xtask bench recover`: the cost of a recovery.
 
 mod orphans;
 mod records;
@@ -17,7 +17,7 @@ use super::worker::Worker;
 use crate::workspace::target_dir;
 use crate::{Result, dist};
 
-/// A file system without a disk: disks are throttled in bursts, and thousands of files show it.
+/// A file system without a disk: disks are throttled in bursts, which thousands of files make visible.
 const MEMORY: &str = "/dev/shm";
 
 /// What everything is measured with.
@@ -26,7 +26,7 @@ struct Bench {
     worker: Worker,
     /// On the disk of the target directory.
     disk: TempDir,
-    /// On no disk at all.
+    /// In memory.
     memory: TempDir,
 }
 

@@ -1,4 +1,4 @@
-//! Orphans that live, and do not want to end.
+//! Live orphans that ignore signals.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::{output_of, succeed};
-use crate::bench::run::yard::{Yard, pid_of, wait_until_stubborn};
+use crate::bench::run::bench_env::{BenchEnv, pid_of, wait_until_stubborn};
 use crate::bench::table::{Figure, Goal, Row};
 
 const ORPHANS: usize = 500;
@@ -14,29 +14,29 @@ const ORPHANS: usize = 500;
 /// The grace that they have, and what else may take its time.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Long enough for the orphans to be found by a recovery, and not ended by their supervisors before.
+/// Long enough for a recovery to find the orphans before their supervisors end them.
 const SETTINGS: &str = "owner.grace = \"1h\"\n";
 
-/// What is ignored stays ignored in what is executed.
+/// Ignored signals stay ignored after `exec`.
 const STUBBORN: &str = "trap '' INT TERM; exec sleep 600";
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
-    let yard = Yard::make(&bench.sexton, bench.disk.path().join("orphans"), SETTINGS)?;
+    let bench_env = BenchEnv::make(&bench.sexton, bench.disk.path().join("orphans"), SETTINGS)?;
     let mut owner = Command::new("sleep").arg("600").spawn()?;
     let pid = owner.id().to_string();
     for _ in 0..ORPHANS {
-        output_of(&mut yard.sexton(&["run", "-d", "--owner-pid", &pid, "--", "sh", "-c", STUBBORN]))?;
+        output_of(&mut bench_env.sexton(&["run", "-d", "--owner-pid", &pid, "--", "sh", "-c", STUBBORN]))?;
     }
-    for record in yard.running()? {
+    for record in bench_env.running()? {
         wait_until_stubborn(pid_of(&record, "process")?)?;
     }
     owner.kill()?;
     owner.wait()?;
     let began = Instant::now();
     let quiet = Stdio::null;
-    succeed(yard.sexton(&["recover", "--stop-grace", "1s"]).stdout(quiet()).stderr(quiet()))?;
+    succeed(bench_env.sexton(&["recover", "--stop-grace", "1s"]).stdout(quiet()).stderr(quiet()))?;
     let took = began.elapsed();
-    let left = yard.running()?.len();
+    let left = bench_env.running()?.len();
     if left > 0 {
         return Err(format!("{left} of {ORPHANS} orphans are still recorded as running").into());
     }

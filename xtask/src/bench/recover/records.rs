@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::{Timing, medians, output_of, succeed};
-use crate::bench::run::yard::Yard;
+use crate::bench::run::bench_env::BenchEnv;
 use crate::bench::table::{Figure, Goal, Row};
 
 const FEW: usize = 1_000;
@@ -15,7 +15,7 @@ const MANY: usize = 10_000;
 const TURNS: usize = 7;
 const QUICK_TURNS: usize = 100;
 
-/// Nothing is pruned: what is measured is recovery.
+/// Nothing is pruned: only recovery is measured.
 const KEEP: &str = "retention.ttl = \"36500d\"\nretention.keep = 100000\n";
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
@@ -44,13 +44,13 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A recovery that finds nothing to do.
+/// Measures a recovery that finds nothing to do.
 fn idle(bench: &Bench) -> Result<Row> {
     let home = bench.disk.path().join("idle");
-    let yard = Yard::make(&bench.sexton, home.clone(), KEEP)?;
-    succeed(yard.sexton(&["recover"]).stderr(Stdio::null()))?;
+    let bench_env = BenchEnv::make(&bench.sexton, home.clone(), KEEP)?;
+    succeed(bench_env.sexton(&["recover"]).stderr(Stdio::null()))?;
     bench.worker.populate(&format!("sqlite:{}", home.join("state/sessions.db").display()), MANY)?;
-    let commands = [yard.sexton(&["recover"]), yard.sexton(&["ps"])];
+    let commands = [bench_env.sexton(&["recover"]), bench_env.sexton(&["ps"])];
     let [recover, ps] = medians(QUICK_TURNS, commands)?.map(Figure::Time);
     let what = format!("recovery with nothing to do and {MANY} finished records against `sexton ps`");
     Ok(row(what, recover, ps, Goal::AtMost(2.0)))
@@ -64,10 +64,10 @@ struct Dead {
 impl Dead {
     fn prepare(bench: &Bench, count: usize) -> Result<Dead> {
         let home = bench.disk.path().join(format!("dead-{count}"));
-        let yard = Yard::make(&bench.sexton, home.clone(), KEEP)?;
+        let bench_env = BenchEnv::make(&bench.sexton, home.clone(), KEEP)?;
         let mut process = Command::new("sleep").arg("600").spawn()?;
-        let id = output_of(&mut yard.sexton(&["register", "--pid", &process.id().to_string()]));
-        let record = id.and_then(|id| output_of(&mut yard.sexton(&["show", id.trim(), "--json"])));
+        let id = output_of(&mut bench_env.sexton(&["register", "--pid", &process.id().to_string()]));
+        let record = id.and_then(|id| output_of(&mut bench_env.sexton(&["show", id.trim(), "--json"])));
         process.kill()?;
         process.wait()?;
         let template = home.join("template.json");
@@ -77,7 +77,7 @@ impl Dead {
         Ok(Dead { home })
     }
 
-    /// A copy, so that each turn finds everything as it was.
+    /// Returns a copy, so that each turn starts from the same state.
     fn copy(&self, bench: &Bench) -> Result<PathBuf> {
         let copy = bench.disk.path().join("copy");
         if copy.exists() {

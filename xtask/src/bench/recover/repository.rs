@@ -10,7 +10,7 @@ use crate::bench::measure::succeed;
 /// Files in each directory.
 const PER_DIRECTORY: usize = 100;
 
-/// A repository of its own.
+/// A separate repository.
 pub(super) struct Repository {
     /// Where it is.
     pub(super) path: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// Makes one with `files` files of about a kilobyte in `home`.
+    /// Creates one with `files` files of about a kilobyte in `home`.
     pub(super) fn make(home: &Path, files: usize) -> Result<Repository> {
         let path = home.join("repo");
         for number in 0..files {
@@ -38,7 +38,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// git in `directory`, with nothing of its user's.
+    /// Returns git in `directory`, without the user's configuration.
     pub(super) fn git(&self, directory: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -48,7 +48,7 @@ impl Repository {
                 .env(format!("GIT_{role}_NAME"), "Bench")
                 .env(format!("GIT_{role}_EMAIL"), "bench@localhost");
         }
-        // Nothing goes on in the background of a measurement.
+        // Nothing runs in the background of a measurement.
         command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
         command.current_dir(directory).args(arguments);
         command

@@ -1,4 +1,4 @@
-//! Worktrees: made, rescued, removed, against what git does.
+//! Worktrees: created, rescued and removed, compared with git.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::repository::Repository;
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::{Timing, output_of, succeed};
-use crate::bench::run::yard::{Yard, pid_of};
+use crate::bench::run::bench_env::{BenchEnv, pid_of};
 use crate::bench::table::{Figure, Goal, Row};
 
 const LARGE: usize = 20_000;
@@ -23,7 +23,7 @@ const SLOW_TURNS: usize = 3;
 /// Longer than any removal takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What git does at most to make loose objects survive a power cut.
+/// The strictest settings with which git makes loose objects survive a power cut.
 const DURABLE: [&str; 4] = ["-c", "core.fsync=loose-object", "-c", "core.fsyncMethod=batch"];
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
@@ -31,23 +31,29 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn creation(bench: &Bench) -> Result<Row> {
-    let scene = Scene::make(bench, bench.memory.path().join("create"), LARGE)?;
+    let repository_env = RepositoryEnv::make(bench, bench.memory.path().join("create"), LARGE)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for turn in 0..=TURNS {
         let began = Instant::now();
-        let id = scene.start(&["true"])?;
+        let id = repository_env.start(&["true"])?;
         let made = began.elapsed();
-        scene.yard.wait_for(std::slice::from_ref(&id))?;
-        // Its supervisor takes the worktree away again, and would take a processor from git.
-        scene.wait_until_empty()?;
-        let place = scene.home.join("theirs");
+        repository_env.bench_env.wait_for(std::slice::from_ref(&id))?;
+        // Its supervisor removes the worktree again, and would compete with git for a processor.
+        repository_env.wait_until_empty()?;
+        let place = repository_env.home.join("theirs");
         let began = Instant::now();
         succeed(
-            &mut scene.repo.git(&scene.repo.path, &["worktree", "add", "--quiet", "--detach", text(&place)]),
+            &mut repository_env
+                .repo
+                .git(&repository_env.repo.path, &["worktree", "add", "--quiet", "--detach", text(&place)]),
         )?;
         let added = began.elapsed();
-        succeed(&mut scene.repo.git(&scene.repo.path, &["worktree", "remove", "--force", text(&place)]))?;
-        // The first turn is without a clock, so that nobody pays for a cold cache.
+        succeed(
+            &mut repository_env
+                .repo
+                .git(&repository_env.repo.path, &["worktree", "remove", "--force", text(&place)]),
+        )?;
+        // The first turn is not timed, so that no figure includes a cold cache.
         if turn > 0 {
             ours.push(made);
             theirs.push(added);
@@ -59,22 +65,22 @@ fn creation(bench: &Bench) -> Result<Row> {
 }
 
 fn rescue(bench: &Bench) -> Result<Row> {
-    let scene = Scene::make(bench, bench.disk.path().join("rescue"), LARGE)?;
+    let repository_env = RepositoryEnv::make(bench, bench.disk.path().join("rescue"), LARGE)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for turn in 0..=TURNS {
-        let orphan = scene.orphan()?;
-        scene.repo.change(&orphan.worktree, CHANGED, turn * 2)?;
-        let index = scene.copy_index(&orphan)?;
+        let orphan = repository_env.orphan()?;
+        repository_env.repo.change(&orphan.worktree, CHANGED, turn * 2)?;
+        let index = repository_env.copy_index(&orphan)?;
         let began = Instant::now();
         for arguments in [&["add", "--all"][..], &["write-tree"]] {
-            let mut command = scene.repo.git(&orphan.worktree, &[&DURABLE, arguments].concat());
+            let mut command = repository_env.repo.git(&orphan.worktree, &[&DURABLE, arguments].concat());
             succeed(command.env("GIT_INDEX_FILE", &index).stdout(Stdio::null()))?;
         }
         let added = began.elapsed();
-        // Other content than git has just written, or there would be nothing left to save.
-        scene.repo.change(&orphan.worktree, CHANGED, turn * 2 + 1)?;
+        // The content must differ from what git has just written, or there would be nothing left to save.
+        repository_env.repo.change(&orphan.worktree, CHANGED, turn * 2 + 1)?;
         rustix::fs::sync();
-        let report = scene.recover()?;
+        let report = repository_env.recover()?;
         if turn > 0 {
             ours.push(Duration::from_secs_f64(report["seconds"]["rescue"].as_f64().ok_or("no seconds")?));
             theirs.push(added);
@@ -87,27 +93,31 @@ fn rescue(bench: &Bench) -> Result<Row> {
 }
 
 fn removal(bench: &Bench) -> Result<Row> {
-    let scene = Scene::make(bench, bench.memory.path().join("remove"), SMALL)?;
+    let repository_env = RepositoryEnv::make(bench, bench.memory.path().join("remove"), SMALL)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for turn in 0..SLOW_TURNS {
         let places: Vec<_> =
-            (0..WORKTREES).map(|number| scene.home.join(format!("theirs{number}"))).collect();
+            (0..WORKTREES).map(|number| repository_env.home.join(format!("theirs{number}"))).collect();
         for place in &places {
             let arguments = ["worktree", "add", "--quiet", "--detach", text(place)];
-            succeed(&mut scene.repo.git(&scene.repo.path, &arguments))?;
-            scene.repo.change(place, 1, turn)?;
+            succeed(&mut repository_env.repo.git(&repository_env.repo.path, &arguments))?;
+            repository_env.repo.change(place, 1, turn)?;
         }
-        let orphans = (0..WORKTREES).map(|_| scene.orphan()).collect::<Result<Vec<_>>>()?;
+        let orphans = (0..WORKTREES).map(|_| repository_env.orphan()).collect::<Result<Vec<_>>>()?;
         for orphan in &orphans {
-            scene.repo.change(&orphan.worktree, 1, turn)?;
+            repository_env.repo.change(&orphan.worktree, 1, turn)?;
         }
         let began = Instant::now();
         for place in &places {
-            succeed(&mut scene.repo.git(&scene.repo.path, &["worktree", "remove", "--force", text(place)]))?;
+            succeed(
+                &mut repository_env
+                    .repo
+                    .git(&repository_env.repo.path, &["worktree", "remove", "--force", text(place)]),
+            )?;
         }
         theirs.push(began.elapsed());
         let began = Instant::now();
-        let report = scene.recover()?;
+        let report = repository_env.recover()?;
         ours.push(began.elapsed());
         if report["worktrees"]["removed"].as_u64() != Some(WORKTREES as u64) {
             return Err(format!("not every worktree was removed: {report}").into());
@@ -128,32 +138,32 @@ fn text(path: &Path) -> &str {
 }
 
 /// A repository and a state directory beside it.
-struct Scene {
+struct RepositoryEnv {
     home: PathBuf,
     repo: Repository,
-    yard: Yard,
+    bench_env: BenchEnv,
 }
 
-/// A session that is dead, with a worktree that is not.
+/// A dead session with a worktree.
 struct Orphan {
     worktree: PathBuf,
 }
 
-impl Scene {
-    fn make(bench: &Bench, home: PathBuf, files: usize) -> Result<Scene> {
-        let yard = Yard::make(&bench.sexton, home.clone(), "")?;
+impl RepositoryEnv {
+    fn make(bench: &Bench, home: PathBuf, files: usize) -> Result<RepositoryEnv> {
+        let bench_env = BenchEnv::make(&bench.sexton, home.clone(), "")?;
         let repo = Repository::make(&home, files)?;
-        Ok(Scene { home, repo, yard })
+        Ok(RepositoryEnv { home, repo, bench_env })
     }
 
     fn start(&self, command: &[&str]) -> Result<String> {
         let words = [&["run", "-d", "--worktree", "--"], command].concat();
-        let mut start = self.yard.sexton(&words);
+        let mut start = self.bench_env.sexton(&words);
         start.env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&self.repo.path);
         Ok(output_of(&mut start)?.trim().to_owned())
     }
 
-    /// Waits until no worktree is left, in the trash neither.
+    /// Waits until no worktree is left, not even in the trash.
     fn wait_until_empty(&self) -> Result {
         let began = Instant::now();
         while !is_empty(&self.home.join("state/worktrees"))? {
@@ -165,19 +175,19 @@ impl Scene {
         Ok(())
     }
 
-    /// Starts a session and kills all of it.
+    /// Starts a session and kills its supervisor and its command.
     fn orphan(&self) -> Result<Orphan> {
         let id = self.start(&["sleep", "600"])?;
         let record: Value =
-            serde_json::from_str(&output_of(&mut self.yard.sexton(&["show", &id, "--json"]))?)?;
-        for who in ["supervisor", "process"] {
-            kill(pid_of(&record, who)?)?;
+            serde_json::from_str(&output_of(&mut self.bench_env.sexton(&["show", &id, "--json"]))?)?;
+        for role in ["supervisor", "process"] {
+            kill(pid_of(&record, role)?)?;
         }
         let worktree = record["worktree"]["path"].as_str().ok_or("the record has no worktree")?;
         Ok(Orphan { worktree: worktree.into() })
     }
 
-    /// A copy of the worktree's index, outside of it.
+    /// Returns a copy of the worktree's index, outside of it.
     fn copy_index(&self, orphan: &Orphan) -> Result<PathBuf> {
         let named = output_of(&mut self.repo.git(&orphan.worktree, &["rev-parse", "--git-path", "index"]))?;
         let copy = self.home.join("index");
@@ -186,16 +196,16 @@ impl Scene {
     }
 
     fn recover(&self) -> Result<Value> {
-        Ok(serde_json::from_str(&output_of(&mut self.yard.sexton(&["recover", "--json"]))?)?)
+        Ok(serde_json::from_str(&output_of(&mut self.bench_env.sexton(&["recover", "--json"]))?)?)
     }
 }
 
-/// Whether the yards in `directory` hold nothing but their own, empty, trash and locks.
+/// Returns whether the worktree roots in `directory` hold only their own, empty, trash and locks.
 fn is_empty(directory: &Path) -> Result<bool> {
-    for yard in fs::read_dir(directory)? {
-        let yard = yard?.path();
-        let in_trash = fs::read_dir(yard.join(".trash"))?.count();
-        let worktrees = fs::read_dir(&yard)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    for root in fs::read_dir(directory)? {
+        let root = root?.path();
+        let in_trash = fs::read_dir(root.join(".trash"))?.count();
+        let worktrees = fs::read_dir(&root)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         if in_trash + worktrees.filter(|name| !name.starts_with('.')).count() > 0 {
             return Ok(false);
         }
@@ -203,7 +213,7 @@ fn is_empty(directory: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Ends one process of this benchmark, and waits until it is gone.
+/// Kills one process of this benchmark, and waits until it is gone.
 fn kill(pid: u64) -> Result {
     succeed(Command::new("kill").args(["-9", &pid.to_string()]))?;
     let gone = || {

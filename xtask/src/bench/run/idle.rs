@@ -1,8 +1,8 @@
-//! Supervisors that have nothing to do: what they hold, and whether they sleep.
+//! Idle supervisors: their memory, and whether they sleep.
 
 use std::time::Duration;
 
-use super::yard::{Yard, pid_of};
+use super::bench_env::{BenchEnv, pid_of};
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::processes::{SWITCHES, sum};
@@ -15,11 +15,11 @@ const PAUSE: Duration = Duration::from_secs(10);
 const MEMORY_GOAL: Figure = Figure::Kibibytes(512.0);
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
-    let yard = Yard::make(&bench.sexton, bench.directory.path().join("idle"), "")?;
+    let bench_env = BenchEnv::make(&bench.sexton, bench.directory.path().join("idle"), "")?;
     for _ in 0..SESSIONS {
-        yard.start(&["sleep", "600"])?;
+        bench_env.start(&["sleep", "600"])?;
     }
-    let records = yard.running()?;
+    let records = bench_env.running()?;
     let shims = records
         .iter()
         .map(|record| Ok(i32::try_from(pid_of(record, "supervisor")?)?))

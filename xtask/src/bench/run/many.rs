@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::yard::Yard;
+use super::bench_env::BenchEnv;
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::{Timing, output_of};
@@ -11,7 +11,7 @@ use crate::bench::table::{Figure, Goal, Row};
 const SESSIONS: usize = 500;
 const ROUNDS: usize = 5;
 
-/// What is set, and what the table calls it.
+/// The setting, and its name in the table.
 const DURABILITIES: [(&str, &str); 2] =
     [("power", "durable against a power cut"), ("process", "not durable")];
 
@@ -36,10 +36,10 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
 
 fn time_sessions(bench: &Bench, durability: &str, round: usize) -> Result<Duration> {
     let home = bench.directory.path().join(format!("many-{durability}-{round}"));
-    let yard = Yard::make(&bench.sexton, home, &format!("store.durability = \"{durability}\"\n"))?;
+    let bench_env = BenchEnv::make(&bench.sexton, home, &format!("store.durability = \"{durability}\"\n"))?;
     let began = Instant::now();
-    let sessions = (0..SESSIONS).map(|_| yard.start(&["true"])).collect::<Result<Vec<_>>>()?;
-    yard.wait_for(&sessions)?;
+    let sessions = (0..SESSIONS).map(|_| bench_env.start(&["true"])).collect::<Result<Vec<_>>>()?;
+    bench_env.wait_for(&sessions)?;
     Ok(began.elapsed())
 }
 

@@ -1,11 +1,11 @@
-//! `cargo xtask bench run`: what sessions cost, from their start to their end.
+//! `cargo xtask bench run`: the cost of sessions, from their start to their end.
 
+pub(super) mod bench_env;
 mod idle;
 mod many;
 mod output;
 mod starts;
 mod stopping;
-pub(super) mod yard;
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,9 +21,9 @@ use crate::{Result, dist};
 
 /// What everything is measured with.
 struct Bench {
-    /// The program as it is given to people.
+    /// The program as it is distributed.
     sexton: PathBuf,
-    /// The same as `cargo build --release` makes it.
+    /// The same as `cargo build --release` builds it.
     plain: PathBuf,
     pueue: Pueue,
     // On the disk of the target directory: a commit on tmpfs would cost nothing.

@@ -1,4 +1,4 @@
-//! A command that writes a lot: what it costs that its output is kept.
+//! A command that writes a lot: the cost of keeping its output.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use tempfile::TempDir;
 
-use super::yard::{PATH, Yard};
+use super::bench_env::{BenchEnv, PATH};
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::{Timing, succeed};
@@ -21,13 +21,13 @@ const ROUNDS: usize = 25;
 /// Writes one GiB.
 const WRITER: [&str; 5] = ["dd", "if=/dev/zero", "bs=64K", "count=16384", "status=none"];
 
-/// Where memory is a file system.
+/// A file system in memory.
 const TMPFS: &str = "/dev/shm";
 
-/// What is set, and what the table calls it.
+/// The setting, and its name in the table.
 const BOUNDS: [(&str, &str); 2] = [("off", "log.max_bytes off"), ("64MiB", "log.max_bytes = 64MiB")];
 
-/// What the rounds took: each one's time, and the processor's for all of them.
+/// The time of each round, and the processor time of all of them.
 #[derive(Default)]
 struct Cost {
     wall: Vec<Duration>,
@@ -35,7 +35,8 @@ struct Cost {
 }
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
-    // Supervisors come to us when their starter has ended; so we see their end, and what they used.
+    // Supervisors become children of this process when their starter has exited, so that it sees when they
+    // exit and what they used.
     set_child_subreaper(Some(getpid()))?;
     let directory = TempDir::with_prefix_in("sexton-bench-", TMPFS)?;
     let mut bare = Cost::default();
@@ -46,9 +47,10 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
         fs::remove_file(file)?;
         for ((bound, _), cost) in BOUNDS.iter().zip(&mut kept) {
             let home = directory.path().join(format!("{bound}-{round}"));
-            let yard = Yard::make(&bench.sexton, home.clone(), &format!("log.max_bytes = \"{bound}\"\n"))?;
-            cost.add(|| write_kept(&yard))?;
-            drop(yard);
+            let bench_env =
+                BenchEnv::make(&bench.sexton, home.clone(), &format!("log.max_bytes = \"{bound}\"\n"))?;
+            cost.add(|| write_kept(&bench_env))?;
+            drop(bench_env);
             fs::remove_dir_all(home)?;
         }
     }
@@ -90,9 +92,9 @@ fn write_bare(path: &Path) -> Result {
     succeed(command.stdin(Stdio::null()).stdout(File::create(path)?))
 }
 
-fn write_kept(yard: &Yard) -> Result {
-    yard.start(&WRITER)?;
-    // Its supervisor ends when the end is recorded.
+fn write_kept(bench_env: &BenchEnv) -> Result {
+    bench_env.start(&WRITER)?;
+    // Its supervisor exits when the end is recorded.
     loop {
         match wait(WaitOptions::empty()) {
             Ok(_) | Err(Errno::INTR) => {}

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use super::yard::{PATH, Yard};
+use super::bench_env::{BenchEnv, PATH};
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::{Contender, in_turns, output_of, succeed};
@@ -21,9 +21,9 @@ const FOR_CRASHES_ONLY: &str = "store.durability = \"process\"\n";
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let home = |name: &str| bench.directory.path().join(name);
-    let durable = Yard::make(&bench.sexton, home("durable"), "")?;
-    let plain = Yard::make(&bench.plain, home("plain"), "")?;
-    let quick = Yard::make(&bench.sexton, home("quick"), FOR_CRASHES_ONLY)?;
+    let durable = BenchEnv::make(&bench.sexton, home("durable"), "")?;
+    let plain = BenchEnv::make(&bench.plain, home("plain"), "")?;
+    let quick = BenchEnv::make(&bench.sexton, home("quick"), FOR_CRASHES_ONLY)?;
     let daemon = bench.pueue.start(&home("pueue-starts"))?;
     let mut bare = File::create(home("bare"))?;
     let contenders = [
@@ -59,21 +59,21 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
 
 fn setsid(arguments: &[&str]) -> Command {
     let mut command = Command::new("setsid");
-    // No pipe: whoever reads one would wait for everybody who holds it, and not for the program alone.
+    // No pipe: reading one would wait for every process that holds it, and not for the program alone.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.env_clear().env("PATH", PATH).args(arguments);
     command
 }
 
-fn one_session(yard: &Yard) -> Contender<'_> {
+fn one_session(bench_env: &BenchEnv) -> Contender<'_> {
     let started = std::rc::Rc::new(RefCell::new(String::new()));
     let to_settle = started.clone();
     Contender::settled(
         move || {
-            *started.borrow_mut() = yard.start(&["true"])?;
+            *started.borrow_mut() = bench_env.start(&["true"])?;
             Ok(())
         },
-        move || yard.wait_for(&[to_settle.take()]),
+        move || bench_env.wait_for(&[to_settle.take()]),
     )
 }
 

@@ -1,4 +1,4 @@
-//! A place of its own for one tool, and the certainty that nothing that it started outlives it.
+//! Separate directories for one tool, and the guarantee that no process that it started outlives them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,57 +10,57 @@ use tempfile::TempDir;
 
 use super::processes::{self, MARK, Process};
 use crate::Result;
-use crate::bench::run::yard::PATH;
+use crate::bench::run::bench_env::PATH;
 use crate::workspace::target_dir;
 
-/// Where memory is a file system.
+/// A file system in memory.
 const MEMORY: &str = "/dev/shm";
 
-/// A place of its own.
-pub(super) struct Ground {
+/// Separate directories for one tool.
+pub(super) struct Sandbox {
     mark: String,
     state: TempDir,
-    // A socket's path must be short, so it cannot lie in a deep target directory.
+    // A socket's path must be short, so it cannot be in a deep target directory.
     sockets: TempDir,
 }
 
-impl Ground {
-    /// One on the disk of the target directory.
-    pub(super) fn on_disk() -> Result<Ground> {
+impl Sandbox {
+    /// Creates one on the disk of the target directory.
+    pub(super) fn on_disk() -> Result<Sandbox> {
         fs::create_dir_all(target_dir())?;
-        Ground::make(&target_dir(), &std::env::temp_dir())
+        Sandbox::make(&target_dir(), &std::env::temp_dir())
     }
 
-    /// One on no disk at all, for what writes a lot.
-    pub(super) fn in_memory() -> Result<Ground> {
-        Ground::make(Path::new(MEMORY), Path::new(MEMORY))
+    /// Creates one in memory, for tools that write a lot.
+    pub(super) fn in_memory() -> Result<Sandbox> {
+        Sandbox::make(Path::new(MEMORY), Path::new(MEMORY))
     }
 
-    fn make(state: &Path, sockets: &Path) -> Result<Ground> {
+    fn make(state: &Path, sockets: &Path) -> Result<Sandbox> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mark = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let state = TempDir::with_prefix_in("bench-", state)?;
-        Ok(Ground { mark, state, sockets: TempDir::with_prefix_in("bench-", sockets)? })
+        Ok(Sandbox { mark, state, sockets: TempDir::with_prefix_in("bench-", sockets)? })
     }
 
-    /// Where files may lie.
+    /// Returns the directory for files.
     pub(super) fn path(&self) -> &Path {
         self.state.path()
     }
 
-    /// Where sockets may lie.
+    /// Returns the directory for sockets.
     pub(super) fn sockets(&self) -> &Path {
         self.sockets.path()
     }
 
-    /// Writes a file here.
+    /// Writes a file in this sandbox.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.path().join(name);
         fs::write(&path, text)?;
         Ok(path)
     }
 
-    /// A program with nothing of its user's environment, that can be found again.
+    /// Returns a command without the user's environment, and with the mark.
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", PATH).env("HOME", self.path());
@@ -68,29 +68,29 @@ impl Ground {
         command
     }
 
-    /// Makes `command` one that can be found again.
+    /// Adds the mark to `command`, so that its processes can be found.
     pub(super) fn adopt(&self, command: &mut Command) {
         command.env(MARK, &self.mark).current_dir(self.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     }
 
-    /// Every process that was started here and lives.
+    /// Returns every live process that was started here.
     pub(super) fn processes(&self) -> Result<Vec<Process>> {
         processes::find_marked(&self.mark)
     }
 
-    /// How many of those that were started here have this name.
+    /// Returns how many of the processes that were started here have this name.
     pub(super) fn count(&self, name: &str) -> Result<usize> {
         Ok(self.processes()?.iter().filter(|process| process.name == name).count())
     }
 
-    /// Kills one of those that were started here.
+    /// Kills one of the processes that were started here.
     pub(super) fn kill(&self, process: &Process) -> Result {
         processes::kill_marked(process.pid, &self.mark)
     }
 }
 
-impl Drop for Ground {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         if let Err(error) = processes::end_marked(&self.mark) {
             eprintln!("warning: {error}");

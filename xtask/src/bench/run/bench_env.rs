@@ -1,4 +1,4 @@
-//! A state directory of its own, with sessions in it that end with it.
+//! A separate state directory, whose sessions are stopped with it.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -11,25 +11,25 @@ use serde_json::Value;
 use crate::Result;
 use crate::bench::measure::{output_of, succeed};
 
-/// What both sides find programs with.
+/// The `PATH` of Sexton and of the tools it is compared with.
 pub(in crate::bench) const PATH: &str = "/usr/bin:/bin";
 
-/// A place for sessions.
-pub(in crate::bench) struct Yard {
+/// An environment for sessions.
+pub(in crate::bench) struct BenchEnv {
     sexton: PathBuf,
     home: PathBuf,
 }
 
-impl Yard {
-    /// Makes `home`, with `settings` as its configuration.
-    pub(in crate::bench) fn make(sexton: &Path, home: PathBuf, settings: &str) -> Result<Yard> {
+impl BenchEnv {
+    /// Creates `home`, with `settings` as its configuration.
+    pub(in crate::bench) fn make(sexton: &Path, home: PathBuf, settings: &str) -> Result<BenchEnv> {
         DirBuilder::new().mode(0o700).create(&home)?;
         fs::create_dir_all(home.join(".config/sexton"))?;
         fs::write(home.join(".config/sexton/config.toml"), settings)?;
-        Ok(Yard { sexton: sexton.to_owned(), home })
+        Ok(BenchEnv { sexton: sexton.to_owned(), home })
     }
 
-    /// The program, called here.
+    /// Returns the program, run in this environment.
     pub(in crate::bench) fn sexton(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.sexton);
         command.env_clear().env("PATH", PATH).env("HOME", &self.home).current_dir(&self.home);
@@ -37,7 +37,7 @@ impl Yard {
         command
     }
 
-    /// Starts a session and gives its id.
+    /// Starts a session and returns its id.
     pub(in crate::bench) fn start(&self, command: &[&str]) -> Result<String> {
         let words = [&["run", "-d", "--"], command].concat();
         Ok(output_of(&mut self.sexton(&words))?.trim().to_owned())
@@ -48,28 +48,28 @@ impl Yard {
         succeed(self.sexton(&["wait"]).args(sessions))
     }
 
-    /// The records of the sessions that run.
+    /// Returns the records of running sessions.
     pub(in crate::bench) fn running(&self) -> Result<Vec<Value>> {
         Ok(serde_json::from_str(&output_of(&mut self.sexton(&["ps", "--json"]))?)?)
     }
 }
 
-impl Drop for Yard {
+impl Drop for BenchEnv {
     fn drop(&mut self) {
-        // Where a measurement failed, its sessions still run; where none does, this does nothing.
+        // If a measurement failed, its sessions still run; otherwise this does nothing.
         let _ = output_of(&mut self.sexton(&["stop", "--all", "--force"]));
     }
 }
 
-/// The number of a process in a record: `process`, or `supervisor`.
-pub(in crate::bench) fn pid_of(record: &Value, who: &str) -> Result<u64> {
-    Ok(record[who]["pid"].as_u64().ok_or_else(|| format!("a record has no {who}: {record}"))?)
+/// Returns the pid of a process in a record: `process`, or `supervisor`.
+pub(in crate::bench) fn pid_of(record: &Value, role: &str) -> Result<u64> {
+    Ok(record[role]["pid"].as_u64().ok_or_else(|| format!("a record has no {role}: {record}"))?)
 }
 
-/// How long a process has to become stubborn.
+/// How long a process may take until it ignores signals.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until a shell that ignores signals has executed `sleep`, which goes on ignoring them.
+/// Waits until a shell that ignores signals has executed `sleep`, which still ignores them.
 pub(in crate::bench) fn wait_until_stubborn(pid: u64) -> Result {
     let began = Instant::now();
     while fs::read_to_string(format!("/proc/{pid}/comm"))?.trim() != "sleep" {
