@@ -16,6 +16,7 @@
 //!   programs). For a process of our user it counts as empty, so that descent decides.
 
 mod cookie;
+mod hold;
 mod identity;
 mod look;
 mod memory;

@@ -196,13 +196,13 @@ fn exists(pid: u32) -> io::Result<bool> {
     }
 }
 
-/// Calls `visit` for each live process until a listing shows no unvisited one: a process that forked and
-/// exited between being listed and being read left a child that the listing does not contain. Returns `false`
-/// if it did not finish before `until`.
-pub(crate) fn for_each_process(
+/// Lists all processes until a listing shows no unvisited one: a process that forked and exited between being
+/// listed and being read left a child that the listing does not contain. Calls `visit` with the live processes
+/// of each listing that were not visited before. Returns `false` if it did not finish before `until`.
+pub(crate) fn for_each_listing(
     here: &IdentityScope,
     until: Instant,
-    mut visit: impl FnMut(Seen) -> io::Result<()>,
+    mut visit: impl FnMut(Vec<Seen>) -> io::Result<()>,
 ) -> io::Result<bool> {
     let mut lister = new_system()?;
     let mut inspector = new_system()?;
@@ -213,13 +213,15 @@ pub(crate) fn for_each_process(
         if fresh.is_empty() {
             return Ok(true);
         }
+        let mut living = Vec::new();
         for pid in fresh {
             if let Inspection::Alive(seen) = inspect_with(&mut inspector, here, pid)?
                 && !seen.is_kernel_thread
             {
-                visit(*seen)?;
+                living.push(*seen);
             }
         }
+        visit(living)?;
     }
     Ok(false)
 }

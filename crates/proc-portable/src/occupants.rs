@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use sexton_core::ProbeError;
 use sexton_core::probe::Occupants;
 
-use crate::look::{Inspection, Seen, for_each_process, inspect};
+use crate::look::{Inspection, Seen, for_each_listing, inspect};
 use crate::sweep::{SWEEP_LIMIT, too_many_forks};
 use crate::{PortableProbe, failed};
 
@@ -27,13 +27,15 @@ impl PortableProbe {
         let search = || -> io::Result<Occupants> {
             let directory = resolve(dir)?;
             let mut occupants = Occupants::default();
-            let complete = for_each_process(&self.here, Instant::now() + SWEEP_LIMIT, |seen| {
-                match self.find_place(&seen)? {
-                    Place::Known(cwd) if contains(&directory, &cwd) => {
-                        occupants.processes.push(seen.identity);
+            let complete = for_each_listing(&self.here, Instant::now() + SWEEP_LIMIT, |listed| {
+                for seen in listed {
+                    match self.find_place(&seen)? {
+                        Place::Known(cwd) if contains(&directory, &cwd) => {
+                            occupants.processes.push(seen.identity);
+                        }
+                        Place::Unreadable => occupants.unreadable.push(seen.pid()),
+                        Place::Known(_) | Place::Nowhere => {}
                     }
-                    Place::Unreadable => occupants.unreadable.push(seen.pid()),
-                    Place::Known(_) | Place::Nowhere => {}
                 }
                 Ok(())
             })?;

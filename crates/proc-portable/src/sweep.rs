@@ -11,7 +11,8 @@ use sexton_core::probe::{Group, Members};
 use sexton_core::{Others, ProbeError, ProcessIdentity};
 
 use crate::cookie::load_cookie;
-use crate::look::{Seen, for_each_process};
+use crate::hold::Held;
+use crate::look::{Seen, for_each_listing};
 use crate::memory::Reader;
 use crate::{PortableProbe, failed};
 
@@ -27,21 +28,28 @@ pub(crate) struct Search<'a> {
     /// Environments that did not answer; without this, none is read.
     pub(crate) unanswered: Option<&'a Unanswered>,
     pub(crate) until: Instant,
+    /// Processes that are never held. Without this, no member is held.
+    pub(crate) hold_except: Option<&'a [ProcessIdentity]>,
 }
 
 /// Processes whose environments did not answer, by pid and start: they are not read again.
 pub(crate) type Unanswered = RefCell<HashSet<(u32, Option<u64>)>>;
 
+/// The listing from which on members are held. A command that starts programs is in the first ones only.
+const FIRST_HELD_LISTING: usize = 3;
+
 /// How many reads may stay unanswered; each leaves a thread behind.
 const MAX_UNANSWERED: usize = 6;
 
 /// Result of a sweep.
-pub(crate) struct Sweep {
+pub(crate) struct Sweep<'a> {
     /// Whether it saw all processes.
     pub(crate) complete: bool,
     pub(crate) seen: HashMap<u32, Seen>,
     /// The members and doubtful processes of each group.
     pub(crate) rosters: Vec<Roster>,
+    /// Members that are stopped until this is dropped.
+    _held: Held<'a>,
 }
 
 impl PortableProbe {
@@ -52,6 +60,7 @@ impl PortableProbe {
             others,
             unanswered: Some(&Unanswered::default()),
             until: Instant::now() + SWEEP_LIMIT,
+            hold_except: None,
         });
         let sweep = sweep.and_then(|sweep| if sweep.complete { Ok(sweep) } else { Err(too_many_forks()) });
         let sweep = sweep.map_err(|error| failed("searching for the session's processes", error))?;
@@ -63,31 +72,53 @@ impl PortableProbe {
     }
 
     /// Reads every process once and assigns it to the groups.
-    pub(crate) fn sweep(&self, search: &Search) -> io::Result<Sweep> {
+    pub(crate) fn sweep(&self, search: &Search) -> io::Result<Sweep<'_>> {
         let mut seen = HashMap::new();
         let mut sightings = Vec::new();
+        let mut held = Held::new(self);
+        let mut listings = 0;
         let reader = Reader::default();
-        let complete = for_each_process(&self.here, search.until, |process| {
-            sightings.push(Sighting {
-                pid: process.pid(),
-                parent: process.parent.unwrap_or(0),
-                cookie: self.read_cookie(search, &reader, &process)?,
-                limit: process.load_limit(),
-                is_own_user: process.is_our_users(),
-            });
-            seen.insert(process.pid(), process);
+        let complete = for_each_listing(&self.here, search.until, |listed| {
+            listings += 1;
+            let fresh: HashSet<u32> = listed.iter().map(Seen::pid).collect();
+            for process in listed {
+                sightings.push(Sighting {
+                    pid: process.pid(),
+                    parent: process.parent.unwrap_or(0),
+                    cookie: self.read_cookie(search, &reader, &process)?,
+                    limit: process.load_limit(),
+                    is_own_user: process.is_our_users(),
+                });
+                seen.insert(process.pid(), process);
+            }
+            if let Some(exempt) = search.hold_except.filter(|_| listings >= FIRST_HELD_LISTING) {
+                let rosters = self.assign(search, &sightings, &seen);
+                for (group, roster) in search.groups.iter().zip(&rosters) {
+                    let exempt = || exempt.iter().chain(&group.supervisor);
+                    let members = roster.members.iter().filter(|(pid, _)| fresh.contains(pid));
+                    for identity in members.map(|(pid, _)| &seen[pid].identity) {
+                        if exempt().all(|known| known.compare(identity) == Match::Different) {
+                            held.hold(identity)?;
+                        }
+                    }
+                }
+            }
             Ok(())
         })?;
+        let rosters = self.assign(search, &sightings, &seen);
+        Ok(Sweep { complete, seen, rosters, _held: held })
+    }
+
+    fn assign(&self, search: &Search, sightings: &[Sighting], seen: &HashMap<u32, Seen>) -> Vec<Roster> {
         let groups = search.groups.iter().zip(search.known);
-        let claims: Vec<Claim> = groups.map(|(group, known)| self.claim(group, known, &seen)).collect();
+        let claims: Vec<Claim> = groups.map(|(group, known)| self.claim(group, known, seen)).collect();
         let is_asked = |other: &&Group| search.groups.iter().any(|group| group.session == other.session);
         let others = search.others.groups().iter().filter(|other| !is_asked(other));
         let neighbours = Neighbours {
-            claims: others.map(|other| self.claim(other, &[], &seen)).collect(),
+            claims: others.map(|other| self.claim(other, &[], seen)).collect(),
             complete: search.others.is_complete(),
         };
-        let rosters = membership::assign(&sightings, &claims, &neighbours);
-        Ok(Sweep { complete, seen, rosters })
+        membership::assign(sightings, &claims, &neighbours)
     }
 
     fn claim<'a>(&self, group: &'a Group, known: &[ProcessIdentity], seen: &HashMap<u32, Seen>) -> Claim<'a> {

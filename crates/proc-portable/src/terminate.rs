@@ -181,6 +181,7 @@ impl<'a> Ending<'a> {
             others: &self.policy.others,
             unanswered: reads_environments.then_some(&self.unanswered),
             until: if reads_environments { until.max(Instant::now() + MIN_PASS) } else { until },
+            hold_except: Some(&self.policy.spare),
         })?;
         for (number, roster) in sweep.rosters.iter().enumerate() {
             for (pid, _) in &roster.members {

@@ -21,6 +21,7 @@ impl PortableProbe {
             others: &Others::none(),
             unanswered: Some(&Unanswered::default()),
             until: Instant::now() + SWEEP_LIMIT,
+            hold_except: None,
         })?;
         let mut usage = vec![Usage::default(); groups.len()];
         for (usage, roster) in usage.iter_mut().zip(&sweep.rosters) {
