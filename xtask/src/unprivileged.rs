@@ -21,12 +21,14 @@ const PACKAGES: [&str; 4] =
 const PROGRAM: &str = "sexton";
 
 /// Its tests of processes and worktrees.
-const WHOLE_PROGRAM: [&str; 19] = [
+const WHOLE_PROGRAM: [&str; 21] = [
     "sessions",
     "crashes",
     "supervision",
     "resupervision",
     "limits",
+    "membership",
+    "hosts",
     "recovery",
     "recovery_crashes",
     "ticketflow_crashes",

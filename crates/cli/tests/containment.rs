@@ -254,3 +254,44 @@ fn i9_recovery_removes_empty_session_groups_and_keeps_groups_with_processes() {
     assert_eq!(others.map(|path| path.exists()), [true; 2]);
     assert!(processes.iter().all(|process| support::is_running(process.0.id().into())));
 }
+
+/// Processes that fork and exit all the time, until this is dropped.
+struct ForkChains {
+    switch: std::path::PathBuf,
+}
+
+impl ForkChains {
+    fn start(directory: &std::path::Path, count: usize) -> ForkChains {
+        let switch = directory.join("chains-run");
+        std::fs::write(&switch, "").unwrap();
+        for _ in 0..count {
+            let mut first = std::process::Command::new("perl");
+            first.args(["-e", "while (-e $ARGV[0]) { exit if fork }"]).arg(&switch);
+            // The first process of a chain exits at once.
+            assert!(first.status().unwrap().success());
+        }
+        ForkChains { switch }
+    }
+}
+
+impl Drop for ForkChains {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.switch);
+    }
+}
+
+/// Other programs can start and end processes faster than anyone can read them. An empty control group proves all the
+/// same that the session has ended. (This test runs alone: it slows down every other one.)
+#[test]
+fn i10_a_session_in_a_control_group_is_stopped_beside_continuous_forks() {
+    if !is_root() {
+        return require_refusal("cgroup", "no control group is delegated to this user");
+    }
+    let test_env = TestEnv::new().with_settings("contain = \"cgroup\"\n");
+    let id = test_env.ok(&["run", "-d", "--", "sleep", "600"]);
+    let chains = ForkChains::start(test_env.path(), 8);
+    let stopped = test_env.sexton(&["stop", "--grace", "1s", id.trim()]);
+    drop(chains);
+    assert_eq!(stopped.code, 0, "{}{}", stopped.stdout, stopped.stderr);
+    assert_eq!(test_env.wait_until_ended(id.trim())["status"], "stopped");
+}

@@ -518,3 +518,46 @@ fn remove_with_bad_sector(test_env: &TestEnv, id: &str, place: &Path) -> Ran {
     assert!(trace.contains("INJECTED"), "no call read {}", place.display());
     ran
 }
+
+/// An ssh-agent, whose working directory only root can read. It is killed when this is dropped.
+struct SshAgent(std::process::Child);
+
+impl SshAgent {
+    fn start(directory: &Path, name: &str) -> SshAgent {
+        let socket = directory.join(name);
+        let mut agent = Command::new("ssh-agent");
+        agent.args(["-D", "-a"]).arg(&socket).current_dir(directory).stdout(std::process::Stdio::null());
+        let agent = SshAgent(agent.spawn().expect("ssh-agent is installed"));
+        // It protects its memory before it listens.
+        eventually("the agent listens", || socket.exists());
+        agent
+    }
+}
+
+impl Drop for SshAgent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The working directory of such a process is unknown. If it is older than the worktree it is not inside; a younger
+/// one may be. Root can read it, so only an ordinary user sees the difference.
+#[cfg(feature = "proc-linux")]
+#[test]
+fn i3_an_older_process_that_cannot_be_examined_does_not_keep_a_worktree() {
+    let is_root = rustix::process::geteuid().is_root();
+    let (test_env, _repository) = quick();
+    let _of_the_login = SshAgent::start(test_env.path(), "login");
+    let record = run_in_tree(&test_env, "echo more >> tracked");
+    let (id, tree) = (record["id"].as_str().unwrap(), tree_of(&record));
+    let younger = SshAgent::start(test_env.path(), "younger");
+    if !is_root {
+        let kept = test_env.sexton(&["worktree", "rm", id]);
+        assert_eq!(kept.code, 3, "{}{}", kept.stdout, kept.stderr);
+        assert!(tree.exists());
+    }
+    drop(younger);
+    test_env.ok(&["worktree", "rm", id]);
+    assert!(!tree.exists());
+}

@@ -30,6 +30,8 @@ impl Row {
 /// Result of a pass.
 pub(crate) struct Scan {
     pub(crate) rows: Vec<Row>,
+    /// Whether it read every process of its first listing.
+    pub(crate) read_first_listing: bool,
     /// Whether it completed. Processes that fork faster than the pass reads can prevent that.
     pub(crate) complete: bool,
 }
@@ -65,22 +67,28 @@ impl LinuxProbe {
         let mut rows = Vec::new();
         let mut visited = HashSet::new();
         let mut fresh = depth.first.clone();
-        let mut is_first = true;
+        let mut listings = 0;
         loop {
             fresh.retain(|pid| visited.insert(*pid));
+            let mut unread = fresh.len();
             for pids in fresh.chunks(AT_ONCE) {
                 for row in self.load_rows(pids, depth)? {
                     on_row(&row)?;
                     rows.push(row);
                 }
-                if !is_first && Instant::now() >= until {
-                    return Ok(Scan { rows, complete: false });
+                unread -= pids.len();
+                if listings > 0 && Instant::now() >= until {
+                    return Ok(Scan {
+                        rows,
+                        read_first_listing: listings > 1 || unread == 0,
+                        complete: false,
+                    });
                 }
             }
-            if !is_first && fresh.is_empty() {
-                return Ok(Scan { rows, complete: true });
+            if listings > 0 && fresh.is_empty() {
+                return Ok(Scan { rows, read_first_listing: true, complete: true });
             }
-            is_first = false;
+            listings += 1;
             fresh = self.proc.list_pids()?;
         }
     }

@@ -55,6 +55,8 @@ pub(crate) struct Search<'a> {
 pub(crate) struct Swept {
     /// Whether it saw all processes.
     pub(crate) complete: bool,
+    /// Whether it saw all processes that existed when it began.
+    pub(crate) read_first_listing: bool,
     /// For each session its control group, if that is still the recorded one.
     pub(crate) cgroups: Vec<Option<Contained>>,
 }
@@ -109,7 +111,7 @@ impl LinuxProbe {
         let (wanted, reading) = ([Wanted { group, known: Vec::new() }], Reading::default());
         let search = Search { wanted: &wanted, others, reading: Some(&reading), until };
         let swept = self.sweep(&search, &mut collect)?;
-        if !swept.complete {
+        if !swept.complete && !(swept.read_first_listing && self.is_vacated(group)?) {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "processes fork faster than they are read"));
         }
         Ok(result)
@@ -140,7 +142,20 @@ impl LinuxProbe {
         let contained = cgroups.iter().flatten().flat_map(|held| held.processes.iter().copied()).collect();
         self.add_hidden(&mut scan.rows, &contained)?;
         self.report_others(search, &scan, &reported_early, &mut cgroups, on_find)?;
-        Ok(Swept { complete: scan.complete, cgroups })
+        let (complete, read_first_listing) = (scan.complete, scan.read_first_listing);
+        Ok(Swept { complete, read_first_listing, cgroups })
+    }
+
+    /// Returns whether the control group of a session exists no more or is empty. Then no process can appear in
+    /// it, and one that left it while it ran is in the first listing of a pass: processes that other programs
+    /// start and end all the time hide nothing.
+    pub(crate) fn is_vacated(&self, group: &Group) -> io::Result<bool> {
+        let is_of_this_boot =
+            group.process.as_ref().is_none_or(|process| !self.here.is_of_another_boot(process));
+        match &group.cgroup {
+            Some(recorded) if is_of_this_boot => Cgroup::is_vacated(recorded),
+            _ => Ok(false),
+        }
     }
 
     fn depth<'a>(&self, search: &Search<'a>, cgroups: &[Option<Contained>]) -> Depth<'a> {

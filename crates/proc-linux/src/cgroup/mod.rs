@@ -57,6 +57,23 @@ impl Cgroup {
         Ok(Cgroup::open(recorded.path.as_path())?.filter(|found| found.inode == recorded.inode))
     }
 
+    /// Returns whether a recorded group provably holds no process: it is empty, or it was removed, which is
+    /// possible only for an empty group.
+    pub(crate) fn is_vacated(recorded: &session::Cgroup) -> io::Result<bool> {
+        if let Some(group) = Cgroup::find(recorded)? {
+            match group.is_populated() {
+                Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV)) => {}
+                populated => return Ok(!populated?),
+            }
+        }
+        // Where the file system of control groups is not mounted, a missing path proves nothing.
+        let path = recorded.path.as_path();
+        match path.parent() {
+            Some(above) => Ok(Cgroup::open(above)?.is_some() && Cgroup::find(recorded)?.is_none()),
+            None => Ok(false),
+        }
+    }
+
     /// Opens the group at `path`, whatever its inode; returns `None` if there is none.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Cgroup>> {
         Ok(open(path)?.map(|(inode, _)| Cgroup { path: path.to_owned(), inode }))

@@ -52,6 +52,7 @@ pub(crate) fn terminate(probe: &LinuxProbe, groups: &[Group], policy: &EndPolicy
         begun: Instant::now(),
         targets: Targets::new(),
         saw_everything: false,
+        read_first_listings: false,
         pass_limit: MIN_PASS,
         killed_at: None,
         standing: groups.iter().map(|_| Standing::default()).collect(),
@@ -89,6 +90,8 @@ struct Ending<'a> {
     targets: Targets,
     /// Whether the last round saw all processes.
     saw_everything: bool,
+    /// Whether its passes saw all processes that existed when they began.
+    read_first_listings: bool,
     /// Minimum time limit of the next pass.
     pass_limit: Duration,
     /// When SIGKILL was first sent. A suspended machine must not shorten the time that processes have to
@@ -144,6 +147,7 @@ impl Ending<'_> {
             group.changed.clear();
         }
         self.saw_everything = true;
+        self.read_first_listings = true;
         // If the other sessions are not known, an unread cookie may be one of theirs, and the exit of the
         // command could remove the evidence for that.
         let is_structure_enough = self.policy.others.is_complete() && !is_scan_first();
@@ -157,16 +161,20 @@ impl Ending<'_> {
                 }
             }
             self.saw_everything &= swept.complete;
+            self.read_first_listings &= swept.read_first_listing;
         }
-        // With very many processes, or under load, a pass takes longer.
-        self.pass_limit =
-            if self.saw_everything { MIN_PASS } else { (self.pass_limit * 2).min(MAX_EXTENDED_PASS) };
         self.targets.notice_exits()?;
         let living = self.targets.find_living_groups();
+        let mut saw_enough = true;
         for (number, group) in self.standing.iter_mut().enumerate() {
-            let is_quiet = self.saw_everything && !group.seen && !living.contains(&number);
+            let saw_all = self.saw_everything
+                || self.read_first_listings && self.probe.is_vacated(&self.groups[number])?;
+            saw_enough &= saw_all;
+            let is_quiet = saw_all && !group.seen && !living.contains(&number);
             group.quiet_rounds = if is_quiet { group.quiet_rounds + 1 } else { 0 };
         }
+        // With very many processes, or under load, a pass takes longer.
+        self.pass_limit = if saw_enough { MIN_PASS } else { (self.pass_limit * 2).min(MAX_EXTENDED_PASS) };
         Ok(())
     }
 
