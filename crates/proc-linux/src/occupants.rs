@@ -7,11 +7,10 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::time::ClockId;
@@ -21,6 +20,7 @@ use crate::LinuxProbe;
 use crate::credentials::Credentials;
 use crate::procfs_dir::is_refusal;
 use crate::stat::Stat;
+use crate::sweep::SWEEP_LIMIT;
 
 /// Suffix that `/proc` appends to the path of a removed directory.
 const DELETED: &[u8] = b" (deleted)";
@@ -39,7 +39,7 @@ impl LinuxProbe {
         let we = Credentials::load(&self.proc, "self")?.ok_or(io::ErrorKind::NotFound)?;
         let mut occupants = Occupants::default();
         let mut outside = Outside::new();
-        let ended = self.proc.for_each_pid(|pid| {
+        self.proc.for_each_pid(Instant::now() + SWEEP_LIMIT, |pid| {
             match self.is_inside(pid, &directory, &mut outside) {
                 Ok(false) => {}
                 Ok(true) => {
@@ -56,9 +56,8 @@ impl LinuxProbe {
                 }
                 Err(error) => return Err(error),
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
-        debug_assert!(ended.is_continue());
         Ok(occupants)
     }
 

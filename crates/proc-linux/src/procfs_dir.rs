@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
-use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, Stat as FileStat};
 use rustix::io::Errno;
@@ -40,27 +40,29 @@ impl ProcDir {
         Ok(ProcDir { dir })
     }
 
-    /// Calls `visit` for each process until a listing shows no unvisited one. `visit` can stop it earlier.
+    /// Calls `visit` for each process until a listing shows no unvisited one.
     ///
     /// One listing is not enough: a process that forked and exited between being listed and being visited
-    /// left a child that no entry names.
+    /// left a child that no entry names. An error if processes keep appearing until `until`.
     pub(crate) fn for_each_pid(
         &self,
-        mut visit: impl FnMut(u32) -> io::Result<ControlFlow<()>>,
-    ) -> io::Result<ControlFlow<()>> {
+        until: Instant,
+        mut visit: impl FnMut(u32) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut visited = HashSet::new();
         loop {
             let mut is_over = true;
             for pid in self.list_pids()? {
                 if visited.insert(pid) {
                     is_over = false;
-                    if visit(pid)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
+                    visit(pid)?;
                 }
             }
             if is_over {
-                return Ok(ControlFlow::Continue(()));
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(too_many_forks());
             }
         }
     }
@@ -182,6 +184,11 @@ impl AsFd for ProcDir {
     }
 }
 
+/// Returns the error for a search that did not complete.
+pub(crate) fn too_many_forks() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "processes fork faster than they are read")
+}
+
 fn is_hiding_option(option: &str) -> bool {
     option.strip_prefix("hidepid=").is_some_and(|level| !matches!(level, "0" | "off"))
 }
@@ -205,6 +212,8 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -224,15 +233,31 @@ mod tests {
     }
 
     #[test]
-    fn visited_pids_include_our_own() {
+    fn each_pid_is_visited_once_and_our_own_is_among_them() {
         let mut pids = Vec::new();
-        let proc = ProcDir::open().unwrap();
-        let listed = proc.for_each_pid(|pid| {
+        let until = Instant::now() + Duration::from_secs(60);
+        let listed = ProcDir::open().unwrap().for_each_pid(until, |pid| {
             pids.push(pid);
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         });
-        assert!(listed.unwrap().is_continue());
+        listed.unwrap();
         assert!(pids.contains(&std::process::id()));
-        assert!(pids.is_sorted());
+        assert_eq!(pids.iter().collect::<HashSet<_>>().len(), pids.len());
+    }
+
+    #[test]
+    fn a_search_beside_continuous_forks_is_an_error_at_its_time_limit() {
+        let mut started = Vec::new();
+        let searched = ProcDir::open().unwrap().for_each_pid(Instant::now(), |_| {
+            // The next listing shows a new process, because this one is not reaped.
+            if started.is_empty() {
+                started.push(std::process::Command::new("true").spawn()?);
+            }
+            Ok(())
+        });
+        assert_eq!(searched.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        for mut child in started {
+            child.wait().unwrap();
+        }
     }
 }

@@ -14,6 +14,7 @@ use sexton_core::{Others, ProcessIdentity};
 use crate::LinuxProbe;
 use crate::cgroup::Cgroup;
 use crate::neighbours::OtherGroups;
+use crate::procfs_dir::too_many_forks;
 use crate::prove::Proved;
 use crate::reading::Reading;
 use crate::scan::{Depth, Row, Scan};
@@ -111,10 +112,8 @@ impl LinuxProbe {
         let (wanted, reading) = ([Wanted { group, known: Vec::new() }], Reading::default());
         let search = Search { wanted: &wanted, others, reading: Some(&reading), until };
         let swept = self.sweep(&search, &mut collect)?;
-        if !swept.complete && !(swept.read_first_listing && self.is_vacated(group)?) {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "processes fork faster than they are read"));
-        }
-        Ok(result)
+        let saw_all = swept.complete || swept.read_first_listing && self.is_vacated(group)?;
+        if saw_all { Ok(result) } else { Err(too_many_forks()) }
     }
 
     /// Checks every process once and calls `on_find` for each that concerns a session.

@@ -22,6 +22,7 @@ use sexton_core::probe::{EndPolicy, Ended, Group, SIGKILL, SIGTERM, Survivor};
 
 use crate::LinuxProbe;
 use crate::neighbours::OtherGroups;
+use crate::procfs_dir::too_many_forks;
 use crate::prove::Proved;
 use crate::reading::Reading;
 use crate::sweep::{Contained, Found, Search, Swept, Wanted};
@@ -298,8 +299,7 @@ impl Ending<'_> {
                 let survivors = standing.changed.into_iter();
                 report.survivors.extend(survivors.map(|identity| Survivor { identity, why: why.to_owned() }));
                 if !self.saw_everything && report.survivors.is_empty() {
-                    let why = "processes fork faster than they are read";
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                    return Err(too_many_forks());
                 }
             }
         }
