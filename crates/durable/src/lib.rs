@@ -28,8 +28,8 @@ pub use regular::{
     read_within, require_regular_if_any,
 };
 pub use replace::{
-    create_private_dir, keep_aside, remove_leftovers, replace_file, replace_file_unsynced, set_aside,
-    sync_parent,
+    create_file, create_private_dir, keep_aside, remove_leftovers, replace_file, replace_file_unsynced,
+    set_aside, sync_parent,
 };
 pub use sync::{sync_all, sync_data, sync_file_system};
 pub use trust::{is_trusted, remember_trust};

@@ -47,6 +47,20 @@ fn replace(
     replaced
 }
 
+/// Creates `path` with the output of `write`, durably and completely: no crash leaves a part of it. Fails if
+/// the file exists.
+pub fn create_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let temporary = temporary_beside(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let created = write(&mut file)
+        .and_then(|()| file.flush())
+        .and_then(|()| sync_all(&file))
+        // A link fails if the name exists; a rename would silently replace it.
+        .and_then(|()| fs::hard_link(&temporary, path));
+    let removed = fs::remove_file(&temporary);
+    created.and(removed).and_then(|()| sync_parent(path))
+}
+
 /// Syncs the entry of `path` in its directory.
 pub fn sync_parent(path: &Path) -> io::Result<()> {
     sync_all(&File::open(parent(path)?)?)
@@ -163,6 +177,25 @@ mod tests {
         });
         assert!(failed.is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(dir.path()), ["file"]);
+    }
+
+    #[test]
+    fn a_created_file_is_complete_or_absent_and_never_replaces_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let failed = create_file(&path, |file| {
+            file.write_all(b"half")?;
+            // Until it is complete, the name does not exist.
+            assert!(!path.exists());
+            Err(io::Error::other("the disk is full"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(names(dir.path()), [""; 0]);
+        create_file(&path, |file| file.write_all(b"first")).unwrap();
+        let second = create_file(&path, |file| file.write_all(b"second"));
+        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"first");
         assert_eq!(names(dir.path()), ["file"]);
     }
 

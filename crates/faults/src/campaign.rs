@@ -21,6 +21,8 @@ pub(crate) struct Scenario {
     pub(crate) tools: &'static [(&'static str, &'static str)],
     /// Roughly how long it takes in a full campaign.
     pub(crate) minutes: u32,
+    /// Whether its processes would disturb the sessions of other scenarios.
+    pub(crate) runs_alone: bool,
     /// Runs it.
     pub(crate) run: fn(&mut Trials),
 }
@@ -157,13 +159,15 @@ pub(crate) struct Campaign {
 
 impl Campaign {
     /// Runs these scenarios, one per processor at a time. Each uses its own test environments, and pins what
-    /// it traces to one processor.
+    /// it traces to one processor. Those that disturb every process of the machine run alone, at the end.
     pub(crate) fn run(scenarios: &[&'static Scenario], plan: Plan) -> Campaign {
         std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string().replace('\n', " "))));
         // The longest begin first, so that no processor is idle at the end.
         let mut by_length: Vec<_> = scenarios.iter().copied().enumerate().collect();
         by_length.sort_by_key(|(_, scenario)| std::cmp::Reverse(scenario.minutes));
-        let waiting = Mutex::new(by_length.into_iter());
+        let (alone, beside): (Vec<_>, Vec<_>) =
+            by_length.into_iter().partition(|(_, scenario)| scenario.runs_alone);
+        let waiting = Mutex::new(beside.into_iter());
         let attack_next = || {
             let next = waiting.lock().unwrap().next();
             next.map(|(place, scenario)| (place, attack(scenario, plan)))
@@ -174,6 +178,7 @@ impl Campaign {
             let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
             lanes.into_iter().flat_map(|lane| lane.join().unwrap()).collect()
         });
+        outcomes.extend(alone.into_iter().map(|(place, scenario)| (place, attack(scenario, plan))));
         outcomes.sort_by_key(|(place, _)| *place);
         Campaign { outcomes: outcomes.into_iter().map(|(_, outcome)| outcome).collect() }
     }

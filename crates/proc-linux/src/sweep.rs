@@ -247,7 +247,8 @@ impl LinuxProbe {
                 contained.is_ours = is_all_of(roster, contained, &rows);
             }
             let wanted = &search.wanted[number];
-            for (pid, evidence) in &roster.members {
+            let parent_of = |pid: u32| rows.get(&pid).map(|row| row.sighting.parent);
+            for (pid, evidence) in &roster.children_first(parent_of) {
                 let row = rows[pid];
                 if reported_early.contains(pid) && matches!(evidence, Evidence::Cookie | Evidence::LimitMark)
                 {

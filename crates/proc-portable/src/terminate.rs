@@ -184,7 +184,8 @@ impl<'a> Ending<'a> {
             hold_except: Some(&self.policy.spare),
         })?;
         for (number, roster) in sweep.rosters.iter().enumerate() {
-            for (pid, _) in &roster.members {
+            let parent_of = |pid: u32| sweep.seen.get(&pid)?.parent;
+            for (pid, _) in &roster.children_first(parent_of) {
                 self.handle_found(number, &sweep.seen[pid], None, due, seen)?;
             }
             for (pid, doubt) in &roster.doubtful {

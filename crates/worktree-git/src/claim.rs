@@ -4,7 +4,6 @@ use std::os::fd::AsFd;
 
 use sexton_core::worktree::WorktreeLocation;
 use sexton_core::{Host, Time, WorktreeError};
-use sexton_durable::sync_parent;
 
 use crate::fault::{failed, not_ours};
 use crate::mark::{self, Mark, Reading};
@@ -32,10 +31,8 @@ pub(crate) fn claim(
         Reading::Mark(mark) => mark.require(location).map_err(|why| not_ours(location, why)),
         Reading::Unreadable(why) => Err(not_ours(location, why)),
         Reading::None => {
-            let file = admin.join(mark::FILE);
             let mark = Mark::of_claimed(location, now).on(host);
-            let written = mark.write_new(&admin).and_then(|()| sync_parent(&file));
-            written.map_err(|error| failed("marking", &admin, error))
+            mark.write_new(&admin).map_err(|error| failed("marking", &admin, error))
         }
     }
 }

@@ -8,7 +8,7 @@ use git2::{Config, Repository};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sexton_core::worktree::WorktreeLocation;
 use sexton_core::{Time, WorktreeError};
-use sexton_durable::{LARGE_FILE, SMALL_FILE, read_regular, sync_all, sync_parent};
+use sexton_durable::{LARGE_FILE, SMALL_FILE, read_regular, sync_parent};
 
 use crate::entry;
 use crate::fault::{cannot_create, failed};
@@ -107,8 +107,8 @@ impl EntryPlan<'_> {
         fs::create_dir_all(built.join("logs"))?;
         fs::write(built.join("logs/HEAD"), self.first_reflog_entry())?;
         self.copy_sparse_checkout(built)?;
-        self.mark.write_new(built)?;
-        sync_all(&fs::File::open(built)?)
+        // This syncs the directory too.
+        self.mark.write_new(built)
     }
 
     /// Returns the first reflog entry of HEAD.

@@ -4,14 +4,13 @@
 //! It is stored in the repository and not in the worktree, where an agent could delete or copy it by
 //! accident.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sexton_core::worktree::WorktreeLocation;
 use sexton_core::{Host, OsText, SessionId, Time, WorktreeError};
-use sexton_durable::{SMALL_FILE, read_regular, sync_all};
+use sexton_durable::{SMALL_FILE, create_file, read_regular};
 
 use crate::fault::failed;
 
@@ -105,13 +104,12 @@ impl Mark {
         Ok(())
     }
 
-    /// Writes the mark durably into an admin entry that has none. The caller must sync the entry's name.
+    /// Writes the mark durably into an admin entry that has none, completely or not at all: after a crash a
+    /// damaged mark would keep the worktree for ever.
     pub(crate) fn write_new(&self, admin: &Path) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        let mut file = File::create_new(admin.join(FILE))?;
-        file.write_all(&text)?;
-        sync_all(&file)
+        create_file(&admin.join(FILE), |file| file.write_all(&text))
     }
 }
 

@@ -159,6 +159,27 @@ pub struct Roster {
     pub doubtful: Vec<(u32, Doubt)>,
 }
 
+impl Roster {
+    /// Returns the members in the order in which they are signalled: each before its parent. If the program is
+    /// killed in between, the parents are alive, and descent still proves the rest.
+    pub fn children_first(&self, parent_of: impl Fn(u32) -> Option<u32>) -> Vec<(u32, Evidence)> {
+        let is_member: HashSet<u32> = self.members.iter().map(|(pid, _)| *pid).collect();
+        let depth = |pid: u32| {
+            let mut depth = 0;
+            let mut above = parent_of(pid);
+            // Parents are not read atomically, so they may seem to form a cycle.
+            while let Some(pid) = above.filter(|pid| is_member.contains(pid) && depth < is_member.len()) {
+                depth += 1;
+                above = parent_of(pid);
+            }
+            depth
+        };
+        let mut ordered = self.members.clone();
+        ordered.sort_by_cached_key(|(pid, _)| std::cmp::Reverse(depth(*pid)));
+        ordered
+    }
+}
+
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

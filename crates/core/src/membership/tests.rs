@@ -285,3 +285,16 @@ fn parent_cycle_ends_the_search() {
     let a = id("a");
     assert_eq!(assign(&seen, &[claim(&a, 11, 10)], &alone())[0], Roster::default());
 }
+
+#[test]
+fn i7_members_are_signalled_before_their_parents() {
+    let session = id("outer");
+    // The numbers have wrapped: a child has a smaller pid than its parent.
+    let seen = [plain(11, 1), plain(12, 11), plain(5, 12), plain(13, 11), plain(14, 13)];
+    let roster = &assign(&seen, &[claim(&session, 11, 10)], &alone())[0];
+    let parents = |pid| seen.iter().find(|process| process.pid == pid).map(|process| process.parent);
+    let order: Vec<u32> = roster.children_first(parents).into_iter().map(|(pid, _)| pid).collect();
+    assert_eq!(order, [5, 14, 12, 13, 11]);
+    // Parents that seem to form a cycle do not prevent an order.
+    assert_eq!(roster.children_first(|pid| Some(if pid == 11 { 12 } else { 11 })).len(), 5);
+}

@@ -22,6 +22,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_checksum", "no_mark", "reset_damaged"],
     tools: &[],
     minutes: 14,
+    runs_alone: false,
     run,
 };
 

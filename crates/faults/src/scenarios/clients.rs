@@ -25,6 +25,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_session_limit", "no_body_limit", "no_token", "no_peer_check"],
     tools: &[("perl", "perl-base")],
     minutes: 2,
+    runs_alone: false,
     run,
 };
 

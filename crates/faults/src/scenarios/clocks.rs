@@ -15,6 +15,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["prune_running", "stale_is_dead"],
     tools: &[("faketime", "faketime"), ("git", "git")],
     minutes: 1,
+    runs_alone: false,
     run,
 };
 

@@ -25,6 +25,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         ("perl", "perl-base"),
     ],
     minutes: 3,
+    runs_alone: false,
     run,
 };
 

@@ -23,6 +23,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["hold_every_handle"],
     tools: &[("xargs", "findutils")],
     minutes: 8,
+    runs_alone: false,
     run,
 };
 

@@ -13,6 +13,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["ignore_sync_errors"],
     tools: &[("mkfs.ext4", "e2fsprogs"), ("mount", "mount")],
     minutes: 1,
+    runs_alone: false,
     run,
 };
 

@@ -19,6 +19,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_exit_file", "wrong_exit"],
     tools: &[("strace", "strace")],
     minutes: 2,
+    runs_alone: false,
     run,
 };
 

@@ -14,6 +14,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["ignore_sync_errors", "ignore_write_errors"],
     tools: &[("strace", "strace"), ("taskset", "util-linux"), ("git", "git")],
     minutes: 20,
+    runs_alone: false,
     run,
 };
 

@@ -20,6 +20,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["retention_ignores_hosts", "clone_is_reboot", "removal_always_done"],
     tools: &[("unshare", "util-linux"), ("hostname", "hostname"), ("chattr", "e2fsprogs"), ("git", "git")],
     minutes: 1,
+    runs_alone: false,
     run,
 };
 

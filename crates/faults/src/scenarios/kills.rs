@@ -12,6 +12,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_rescue", "write_in_place"],
     tools: &[("strace", "strace"), ("taskset", "util-linux"), ("git", "git")],
     minutes: 10,
+    runs_alone: false,
     run,
 };
 

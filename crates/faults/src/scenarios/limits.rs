@@ -22,6 +22,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["drop_log_bound", "xfsz_kills"],
     tools: &[("unshare", "util-linux"), ("setpriv", "util-linux"), ("prlimit", "util-linux")],
     minutes: 2,
+    runs_alone: false,
     run,
 };
 

@@ -19,6 +19,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_untracked", "no_index", "no_nested_check"],
     tools: &[("strace", "strace"), ("taskset", "util-linux"), ("git", "git")],
     minutes: 2,
+    runs_alone: false,
     run,
 };
 

@@ -33,6 +33,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         ("cc", "gcc"),
     ],
     minutes: 2,
+    runs_alone: true,
     run,
 };
 

@@ -24,6 +24,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         ("strace", "strace"),
     ],
     minutes: 2,
+    runs_alone: false,
     run,
 };
 

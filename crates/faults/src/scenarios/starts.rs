@@ -20,6 +20,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["gate_before_record", "no_ending_claim"],
     tools: &[("strace", "strace"), ("taskset", "util-linux")],
     minutes: 3,
+    runs_alone: false,
     run,
 };
 

@@ -18,6 +18,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_resupervise"],
     tools: &[("strace", "strace")],
     minutes: 3,
+    runs_alone: false,
     run,
 };
 

@@ -21,6 +21,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         ("perl", "perl-base"),
     ],
     minutes: 2,
+    runs_alone: false,
     run,
 };
 

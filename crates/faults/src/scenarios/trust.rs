@@ -26,6 +26,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["trust_everything", "tf_root_untrusted", "any_file_type", "any_owner", "any_exit_file"],
     tools: &[("git", "git"), ("timeout", "coreutils")],
     minutes: 3,
+    runs_alone: false,
     run,
 };
 

@@ -21,6 +21,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_occupants_check", "no_mount_check", "follow_links"],
     tools: &[("mount", "mount"), ("git", "git")],
     minutes: 1,
+    runs_alone: false,
     run,
 };
 

@@ -18,6 +18,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_lock", "no_revision_check"],
     tools: &[("strace", "strace")],
     minutes: 1,
+    runs_alone: false,
     run,
 };
 

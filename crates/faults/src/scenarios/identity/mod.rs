@@ -25,6 +25,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["no_identity_check", "signal_by_pid", "no_namespace_check", "no_boot_check"],
     tools: &[("unshare", "util-linux"), ("strace", "strace")],
     minutes: 3,
+    runs_alone: false,
     run,
 };
 

@@ -19,6 +19,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     mutants: &["raise_under_old", "forget_unknown"],
     tools: &[("strace", "strace")],
     minutes: 6,
+    runs_alone: false,
     run,
 };
 

@@ -219,6 +219,12 @@ impl Story<'_> {
             self.sessions.iter().all(|one| !one.is_supervised() && !is_running(one.command))
         });
         let newer = self.newer();
+        // A recovery may have started another supervisor, which is about to record the end.
+        eventually("every supervisor has exited", || {
+            let records = newer.json(&self.test_env, &["ps", "-a"]);
+            let supervisors = records.as_array().unwrap().iter().map(|record| &record["supervisor"]["pid"]);
+            supervisors.filter_map(Value::as_u64).all(|pid| !is_running(pid))
+        });
         newer.ok(&self.test_env, &["recover"]);
         let records = newer.json(&self.test_env, &["ps", "-a"]);
         newer.ok(&self.test_env, &["recover"]);
