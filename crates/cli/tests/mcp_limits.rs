@@ -54,6 +54,22 @@ fn ping(id: u64, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": "ping", "params": params}).to_string()
 }
 
+/// Each has read its refusal and keeps its connection. None of them has a request in progress.
+#[test]
+fn i9_clients_with_refused_bodies_do_not_keep_others_out() {
+    let test_env = TestEnv::new();
+    let http = Http::start(&test_env, &[], None);
+    let honest = http.shake_hands(&[]);
+    let body = "[".repeat(20_000);
+    let mut refused = Vec::new();
+    for _ in 0..140 {
+        let stream = begin(&http, &(head(&http, body.len()) + &body));
+        assert_eq!(status(&stream), Some(413));
+        refused.push(stream);
+    }
+    require_answer(&http, &honest);
+}
+
 #[test]
 fn i9_a_flood_uses_at_most_64_mib_and_does_not_delay_a_client() {
     let test_env = TestEnv::new();

@@ -71,6 +71,7 @@ impl HttpService {
         slot.wait();
         let read = self.pool.read(body).await;
         slot.work();
+        let in_progress = InProgress(Arc::clone(slot));
         let Read { bytes, share } = match read {
             Ok(read) => read,
             Err(status) => return refuse_body(status),
@@ -85,8 +86,8 @@ impl HttpService {
             },
             _ => named,
         };
-        let slot = Some(InProgress(Arc::clone(slot)));
-        answer.map(|body| Held { body, _conversation: conversation, _share: share, _slot: slot })
+        let held = Some(in_progress);
+        answer.map(|body| Held { body, _conversation: conversation, _share: share, _slot: held })
     }
 }
 
