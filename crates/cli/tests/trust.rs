@@ -129,6 +129,34 @@ fn i5_i11_a_project_cannot_make_recovery_remove_a_users_worktree() {
     }
 }
 
+/// A cloned project can contain any id, also that of a session of the user. It reaches neither that session's files nor
+/// its exit.
+#[test]
+fn i11_an_id_in_a_projects_records_reaches_no_session_of_another_store() {
+    let project = Project::new();
+    let test_env = &project.test_env;
+    let id = test_env.ok(&["run", "-d", "--", "sleep", "600"]);
+    let pending = forge_exit(test_env, &id);
+    let directory = test_env.state_dir().join("sessions").join(&id);
+    let files = fs::read_dir(&directory).unwrap().count();
+    let recover = |status: &str, completed_at: Value| {
+        let entry = json!({"session_id": id, "ticket_id": "T-9", "pid": 4_000_000, "process_start_time": 7,
+                           "started_at": "2020-01-02T03:04:05+00:00", "completed_at": completed_at,
+                           "worktree_path": null, "return_code": null, "status": status});
+        fs::write(project.file(), json!({"version": 1, "sessions": [entry]}).to_string()).unwrap();
+        test_env.sexton(&["--store", &project.url(), "recover", "--ttl", "1d"])
+    };
+    for (status, completed_at) in
+        [("completed", json!("2020-01-02T03:04:05+00:00")), ("running", Value::Null)]
+    {
+        let ran = recover(status, completed_at);
+        assert_eq!(fs::read_dir(&directory).map_or(0, Iterator::count), files, "{status}: {}", ran.stderr);
+        assert!(pending.exists(), "{status}: the exit of another store's session was taken: {}", ran.stdout);
+    }
+    fs::remove_file(pending).unwrap();
+    test_env.ok(&["stop", &id]);
+}
+
 #[test]
 fn i11_an_untrusted_project_cannot_move_its_worktree_root() {
     // Through its configuration.

@@ -79,8 +79,12 @@ fn wait_for(file: &File) -> io::Result<()> {
     }
 }
 
+/// Opens a lock file, and creates it if it is missing. A repository can contain a link in its place, which must
+/// not make us create a file elsewhere.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()).open(path)
 }
 
 #[cfg(test)]
@@ -99,6 +103,16 @@ mod tests {
         assert!(FileLock::acquire_within(&path, Duration::ZERO).unwrap().is_none());
         drop(held);
         assert!(FileLock::acquire_within(&path, GENEROUS).unwrap().is_some());
+    }
+
+    #[test]
+    fn i11_a_lock_file_that_is_a_link_is_refused_and_creates_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("lock"), dir.path().join("elsewhere"));
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert!(FileLock::acquire(&path).is_err());
+        assert!(FileLock::acquire_within(&path, SOON).is_err());
+        assert!(!target.exists());
     }
 
     #[test]

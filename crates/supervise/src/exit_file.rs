@@ -127,6 +127,11 @@ impl PendingExits {
     /// file whose command is alive was not written by its supervisor: it stays and is ignored. Returns the
     /// sessions whose ends were committed.
     pub fn commit(&self, store: &dyn Store, probe: &dyn ProcessProbe) -> Result<Vec<SessionId>, StoreError> {
+        // A store that starts no sessions has none: the same id in it, perhaps from a cloned repository, is another
+        // session.
+        if !store.describe().capabilities.starts {
+            return Ok(Vec::new());
+        }
         let failed = |action, path: &Path, source| StoreError::Io { action, path: path.to_owned(), source };
         let mut committed = Vec::new();
         let pending = self.list().map_err(|error| failed("cannot list", &self.directory, error))?;

@@ -130,7 +130,10 @@ impl StateFiles for StateDir {
         Ok(backup)
     }
 
-    fn discard(&self, session: &SessionId) -> io::Result<()> {
+    fn discard(&self, store: &StoreInfo, session: &SessionId) -> io::Result<()> {
+        if !store.capabilities.starts {
+            return Ok(());
+        }
         let directory = SessionDir::of(&self.path, session);
         directory.remove().map_err(|error| {
             io::Error::new(error.kind(), format!("cannot delete {}: {error}", directory.path().display()))

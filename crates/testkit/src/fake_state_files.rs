@@ -180,7 +180,7 @@ impl StateFiles for FakeStateFiles {
         Ok(Backup { path: PathBuf::from(format!("/backups/{}", contents.backups)), records })
     }
 
-    fn discard(&self, session: &SessionId) -> io::Result<()> {
+    fn discard(&self, _store: &StoreInfo, session: &SessionId) -> io::Result<()> {
         let mut contents = self.contents();
         if let Some(why) = contents.stuck.get(session) {
             return Err(io::Error::other(why.clone()));

@@ -68,8 +68,9 @@ pub trait StateFiles: Send + Sync {
     /// Backs up the store and deletes old backups.
     fn back_up(&self, store: &dyn Store, now: Time) -> Result<Backup, StoreError>;
 
-    /// Deletes the files of a session whose record is gone.
-    fn discard(&self, session: &SessionId) -> io::Result<()>;
+    /// Deletes the files of a session whose record is gone from `store`. A store that starts no sessions has no
+    /// files here: the same id in it, perhaps from a cloned repository, is another session.
+    fn discard(&self, store: &StoreInfo, session: &SessionId) -> io::Result<()>;
 
     /// Returns the sessions that have files here, with the store whose mark they carry.
     fn marked(&self) -> io::Result<Vec<MarkedFiles>>;

@@ -214,7 +214,7 @@ async fn remove(
                 // A control group that was busy when its session ended is removed now.
                 session.cgroup.iter().for_each(|cgroup| context.probe.release(cgroup));
                 // The next recovery tries again to delete what remains.
-                if let Err(error) = context.state_files.discard(&session.id) {
+                if let Err(error) = context.state_files.discard(&context.store.describe(), &session.id) {
                     let problem = Problem::new(ProblemKind::SessionFiles, error.to_string());
                     problems.push(problem.of_session(&session.id));
                 }

@@ -140,7 +140,11 @@ fn clear_files(run: &mut Run<'_>, session: SessionId) {
     if !run.policy.dry_run {
         let context = run.context;
         context.probe.find_container(&report.id).iter().for_each(|cgroup| context.probe.release(cgroup));
-        report.error = context.state_files.discard(&report.id).err().map(|error| error.to_string());
+        report.error = context
+            .state_files
+            .discard(&context.store.describe(), &report.id)
+            .err()
+            .map(|error| error.to_string());
     }
     add(run, report);
 }
