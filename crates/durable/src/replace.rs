@@ -48,10 +48,10 @@ fn replace(
 }
 
 /// Creates `path` with the output of `write`, durably and completely: no crash leaves a part of it. Fails if
-/// the file exists.
+/// the file exists. Other users may read it as far as the umask allows.
 pub fn create_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let mut file = File::create_new(&temporary)?;
     let created = write(&mut file)
         .and_then(|()| file.flush())
         .and_then(|()| sync_all(&file))

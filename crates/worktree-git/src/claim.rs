@@ -31,6 +31,8 @@ pub(crate) fn claim(
         Reading::Mark(mark) => mark.require(location).map_err(|why| not_ours(location, why)),
         Reading::Unreadable(why) => Err(not_ours(location, why)),
         Reading::None => {
+            // A killed claim may have left one, and a claim of version 0.1.0 an empty mark.
+            mark::remove_leftovers(&admin).map_err(|error| failed("marking", &admin, error))?;
             let mark = Mark::of_claimed(location, now).on(host);
             mark.write_new(&admin).map_err(|error| failed("marking", &admin, error))
         }

@@ -4,6 +4,7 @@
 //! It is stored in the repository and not in the worktree, where an agent could delete or copy it by
 //! accident.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -132,10 +133,23 @@ pub(crate) fn load(admin: &Path) -> Result<Reading, WorktreeError> {
         }
         Err(error) => return Err(failed("reading", &path, error)),
     };
+    // A claim of version 0.1.0 that was killed left an empty file.
+    if bytes.is_empty() {
+        return Ok(Reading::None);
+    }
     Ok(match serde_json::from_slice::<Mark>(&bytes) {
         Ok(mark) if mark.format == FORMAT => Reading::Mark(Box::new(mark)),
         _ => Reading::Unreadable(unreadable(&bytes)),
     })
+}
+
+/// Deletes what a killed claim left in an admin entry that has no mark.
+pub(crate) fn remove_leftovers(admin: &Path) -> io::Result<()> {
+    let path = admin.join(FILE);
+    if fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() == 0) {
+        fs::remove_file(&path)?;
+    }
+    sexton_durable::remove_leftovers(&path)
 }
 
 #[derive(Deserialize)]
@@ -156,8 +170,6 @@ fn unreadable(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStringExt;
-
-    use std::fs;
 
     use super::*;
 
@@ -195,6 +207,19 @@ mod tests {
     }
 
     #[test]
+    fn i7_what_a_killed_claim_left_is_no_mark_and_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), "").unwrap();
+        fs::write(dir.path().join(format!(".{FILE}.tmp-1-0")), "{").unwrap();
+        assert!(matches!(load(dir.path()).unwrap(), Reading::None));
+        remove_leftovers(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        Mark::of_claimed(&location(), now()).write_new(dir.path()).unwrap();
+        remove_leftovers(dir.path()).unwrap();
+        assert!(matches!(load(dir.path()).unwrap(), Reading::Mark(_)));
+    }
+
+    #[test]
     fn mark_of_another_store_session_or_path_is_rejected() {
         let mark = Mark::of_claimed(&location(), now());
         for (other, why) in [
@@ -212,7 +237,7 @@ mod tests {
     fn damaged_and_newer_marks_are_unreadable() {
         let dir = tempfile::tempdir().unwrap();
         for (text, why) in
-            [("", "damaged"), ("{}", "damaged"), (r#"{"format": 2, "new": 1}"#, "newer version")]
+            [("{", "damaged"), ("{}", "damaged"), (r#"{"format": 2, "new": 1}"#, "newer version")]
         {
             fs::write(dir.path().join(FILE), text).unwrap();
             let Reading::Unreadable(reason) = load(dir.path()).unwrap() else { panic!("{text} was read") };

@@ -231,11 +231,18 @@ fn find_in_trash(
     for name in trash.names_of(&location.session)? {
         let Lookup::Directory(dir) = trash.lookup(&name)? else { continue };
         let path = trash.path().join(&name);
-        if find_named_entry(dir.as_fd(), &location.root, &path)?.as_deref() == Some(admin) {
+        let named = find_named_entry(dir.as_fd(), &location.root, &path)?;
+        if named.is_some_and(|named| is_same_path(&named, admin)) {
             return Ok(Some(Workdir { path, trashed: Some(name), dir }));
         }
     }
     Ok(None)
+}
+
+/// Returns whether two paths name the same file. A repository may have been moved, with a link in its old place.
+fn is_same_path(one: &Path, other: &Path) -> bool {
+    let resolved = |path: &Path| path.canonicalize().ok();
+    one == other || resolved(one).is_some_and(|one| resolved(other) == Some(one))
 }
 
 /// Returns the entry that the `.git` file in `dir` names. A relative path was written for a directory

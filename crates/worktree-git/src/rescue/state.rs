@@ -17,6 +17,9 @@ use crate::mark;
 /// process that has exited.
 const NOT_STATE: [&str; 6] = ["commondir", "gitdir", "index", "locked", "modules", mark::FILE];
 
+/// How the name of a mark begins that was being written.
+const MARK_IN_PROGRESS: &[u8] = b".sexton.json.tmp-";
+
 /// The files of a worktree's git directory, each with its path there and its bytes; sorted.
 pub(crate) type StateFiles = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -34,6 +37,7 @@ fn collect(directory: &Path, prefix: &[u8], files: &mut StateFiles) -> io::Resul
         let name = entry.file_name();
         let name = name.as_bytes();
         if prefix.is_empty() && NOT_STATE.iter().any(|other| name == other.as_bytes())
+            || prefix.is_empty() && name.starts_with(MARK_IN_PROGRESS)
             || name.ends_with(b".lock")
         {
             continue;
