@@ -6,7 +6,8 @@ use super::observe::sight;
 use super::plan::{Cause, Decision, Step, Verdict};
 use super::report::SessionReport;
 use super::{record, worktrees};
-use crate::{Batch, Liveness, SessionId, Status, StoreError};
+use crate::probe::Group;
+use crate::{Batch, Liveness, Others, Session, SessionId, Status, StoreError};
 
 /// The result of `forget`.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +36,11 @@ pub async fn forget(context: &RecoveryContext<'_>, id: &SessionId) -> Result<For
         let alive = [&sighting.process, &sighting.supervisor]
             .into_iter()
             .any(|liveness| *liveness == Some(Liveness::Alive));
-        if alive {
+        // If it cannot be judged here, the user decides.
+        let is_unclear = [&sighting.process, &sighting.supervisor]
+            .into_iter()
+            .any(|liveness| matches!(liveness, Some(Liveness::Unknown(_))));
+        if alive || !is_unclear && has_members(context, &session).await? {
             return Ok(Forgotten::Running);
         }
         let mut steps = Vec::new();
@@ -70,4 +75,16 @@ pub async fn forget(context: &RecoveryContext<'_>, id: &SessionId) -> Result<For
         }
     }
     Ok(Forgotten::Running)
+}
+
+/// Returns whether a process of a session of this host is known to live, although its command and supervisor are
+/// gone. No later command would stop it.
+async fn has_members(context: &RecoveryContext<'_>, session: &Session) -> Result<bool, RecoverError> {
+    if session.is_elsewhere(&context.here().await?) {
+        return Ok(false);
+    }
+    let others = Others::load(context.store).await.unwrap_or(Others::Unknown);
+    // What cannot be searched is what this command is for.
+    let members = context.probe.members(&Group::of(session), &others).await;
+    Ok(members.is_ok_and(|members| !members.processes.is_empty()))
 }
