@@ -3,10 +3,8 @@
 //! A process of such a chain has exited before the pass is over, and its successor is not in any listing yet.
 //! Stopped, it keeps its evidence and cannot fork, so the pass completes, and then it gets the signal that is due.
 
-use std::io;
-
 use rustix::process::Signal;
-use sexton_core::ProcessIdentity;
+use sexton_core::{Liveness, ProcessIdentity};
 
 use crate::PortableProbe;
 use crate::terminate::signal_process;
@@ -22,11 +20,11 @@ impl<'a> Held<'a> {
         Held { probe, processes: Vec::new() }
     }
 
-    /// Stops a process, if its identity still matches.
-    pub(crate) fn hold(&mut self, identity: &ProcessIdentity) -> io::Result<()> {
-        // Noted first: if the result of the signal is not known, the process is continued all the same.
-        self.processes.push(identity.clone());
-        signal_process(self.probe, identity, Signal::STOP.as_raw()).map(drop)
+    /// Stops a process, if its identity still matches. One that may not be signalled is not held.
+    pub(crate) fn hold(&mut self, identity: &ProcessIdentity) {
+        if let Ok(Liveness::Alive) = signal_process(self.probe, identity, Signal::STOP.as_raw()) {
+            self.processes.push(identity.clone());
+        }
     }
 }
 

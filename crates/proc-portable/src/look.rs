@@ -208,7 +208,7 @@ pub(crate) fn for_each_listing(
     let mut inspector = new_system()?;
     let mut visited = HashSet::new();
     while Instant::now() < until {
-        let mut fresh = list_pids(&mut lister);
+        let mut fresh = list_pids(&mut lister)?;
         fresh.retain(|pid| visited.insert(*pid));
         if fresh.is_empty() {
             return Ok(true);
@@ -228,14 +228,26 @@ pub(crate) fn for_each_listing(
 
 /// Returns all pids. `sysinfo` reads every process to list them, which takes longer than some processes live;
 /// `/proc`, where it exists, lists them at once.
-fn list_pids(lister: &mut System) -> Vec<u32> {
-    let names = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let pids: Vec<u32> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
-    if pids.contains(&std::process::id()) {
-        return pids;
+///
+/// A listing without this process is an error: `sysinfo` reports a failed one as empty, and that must not mean
+/// that no process exists.
+fn list_pids(lister: &mut System) -> io::Result<Vec<u32>> {
+    let own = std::process::id();
+    let pids = list_proc().unwrap_or_default();
+    if pids.contains(&own) {
+        return Ok(pids);
     }
     lister.refresh_processes_specifics(ProcessesToUpdate::All, true, ProcessRefreshKind::nothing());
-    lister.processes().keys().map(|pid| pid.as_u32()).collect()
+    let pids: Vec<u32> = lister.processes().keys().map(|pid| pid.as_u32()).collect();
+    if pids.contains(&own) { Ok(pids) } else { Err(io::Error::other("the processes cannot be listed")) }
+}
+
+fn list_proc() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        pids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(pids)
 }
 
 fn new_system() -> io::Result<System> {

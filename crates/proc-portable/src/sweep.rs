@@ -96,9 +96,9 @@ impl PortableProbe {
                 for (group, roster) in search.groups.iter().zip(&rosters) {
                     let exempt = || exempt.iter().chain(&group.supervisor);
                     let members = roster.members.iter().filter(|(pid, _)| fresh.contains(pid));
-                    for identity in members.map(|(pid, _)| &seen[pid].identity) {
-                        if exempt().all(|known| known.compare(identity) == Match::Different) {
-                            held.hold(identity)?;
+                    for process in members.map(|(pid, _)| &seen[pid]).filter(|process| !process.is_stopped) {
+                        if exempt().all(|known| known.compare(&process.identity) == Match::Different) {
+                            held.hold(&process.identity);
                         }
                     }
                 }

@@ -185,7 +185,11 @@ impl<'a> Ending<'a> {
         })?;
         for (number, roster) in sweep.rosters.iter().enumerate() {
             let parent_of = |pid: u32| sweep.seen.get(&pid)?.parent;
-            for (pid, _) in &roster.children_first(parent_of) {
+            let members = match self.groups[number].limit_mark {
+                Some(_) => roster.members.clone(),
+                None => roster.children_first(parent_of),
+            };
+            for (pid, _) in &members {
                 self.handle_found(number, &sweep.seen[pid], None, due, seen)?;
             }
             for (pid, doubt) in &roster.doubtful {
