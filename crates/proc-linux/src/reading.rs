@@ -76,7 +76,9 @@ impl Reading {
         let mut queue = self.queue.borrow_mut();
         queue.answered.clear();
         for path in new {
-            queue.ask(proc, path)?;
+            if let Err(error) = queue.ask(proc, path) {
+                return self.give_up_reading(error);
+            }
         }
         Ok(())
     }
@@ -96,11 +98,16 @@ impl Reading {
         if let Some(answer) = queue.answered.remove(path) {
             return Ok(answer);
         }
-        if !queue.asked.iter().any(|asked| asked == path) {
-            queue.ask(proc, path.to_owned())?;
+        if !queue.asked.iter().any(|asked| asked == path)
+            && let Err(error) = queue.ask(proc, path.to_owned())
+        {
+            return self.give_up_reading(error).map(|()| Answer::NotAsked);
         }
         loop {
-            let (asked, answer) = queue.receive(proc)?;
+            let (asked, answer) = match queue.receive(proc) {
+                Ok(received) => received,
+                Err(error) => return self.give_up_reading(error).map(|()| Answer::NotAsked),
+            };
             if matches!(answer, Answer::TimedOut) {
                 self.lost.set(self.lost.get() + 1);
             }
@@ -112,6 +119,16 @@ impl Reading {
                 return Ok(Answer::NotAsked);
             }
         }
+    }
+
+    /// Ends the reading of this sweep if no reader can be started: a session that uses up the processes of its user
+    /// must not prevent its own end. Other errors are returned.
+    fn give_up_reading(&self, error: io::Error) -> io::Result<()> {
+        if !matches!(Errno::from_io_error(&error), Some(Errno::AGAIN | Errno::NOMEM)) {
+            return Err(error);
+        }
+        self.lost.set(MAX_LOST);
+        Ok(())
     }
 
     fn has_lost_enough(&self) -> bool {

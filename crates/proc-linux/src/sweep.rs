@@ -248,7 +248,11 @@ impl LinuxProbe {
             }
             let wanted = &search.wanted[number];
             let parent_of = |pid: u32| rows.get(&pid).map(|row| row.sighting.parent);
-            for (pid, evidence) in &roster.children_first(parent_of) {
+            let members = match wanted.group.limit_mark {
+                Some(_) => roster.members.clone(),
+                None => roster.children_first(parent_of),
+            };
+            for (pid, evidence) in &members {
                 let row = rows[pid];
                 if reported_early.contains(pid) && matches!(evidence, Evidence::Cookie | Evidence::LimitMark)
                 {

@@ -160,8 +160,8 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Returns the members in the order in which they are signalled: each before its parent. If the program is
-    /// killed in between, the parents are alive, and descent still proves the rest.
+    /// Returns the members of a session without a limit mark in the order in which they are signalled: each before
+    /// its parent. If the program is killed in between, the parents are alive, and descent still proves the rest.
     pub fn children_first(&self, parent_of: impl Fn(u32) -> Option<u32>) -> Vec<(u32, Evidence)> {
         let is_member: HashSet<u32> = self.members.iter().map(|(pid, _)| *pid).collect();
         let depth = |pid: u32| {

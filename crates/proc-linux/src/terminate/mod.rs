@@ -66,7 +66,11 @@ pub(crate) fn terminate(probe: &LinuxProbe, groups: &[Group], policy: &EndPolicy
         }
         // A group that was just found empty gets the second round that proves it.
         let is_settled = ending.standing.iter().all(|group| group.quiet_rounds != 1);
-        let over_at = ending.over_at();
+        let mut over_at = ending.over_at();
+        // If all that was found has exited, more may have been started: only a round without a find proves the end.
+        if ending.targets.find_living_groups().is_empty() && ending.standing.iter().any(|group| group.seen) {
+            over_at += policy.kill_wait;
+        }
         if elapsed >= over_at && is_settled {
             break;
         }

@@ -23,7 +23,10 @@ fn unreadable_descendant_is_stopped() {
     let found = members(&group);
     assert_eq!((found.processes.len(), found.unreadable.len()), (2, 0));
     let ended = end(&[group], &policy(Duration::ZERO));
-    assert_eq!((ended[0].signalled.len(), ended[0].survivors.len()), (2, 0), "{ended:?}");
+    // The parent may exit by itself after its child was killed.
+    let private = found.processes.iter().find(|found| found.pid != process.pid()).unwrap();
+    assert!(ended[0].signalled.iter().any(|(signalled, _)| signalled.pid == private.pid), "{ended:?}");
+    assert_eq!(ended[0].survivors, []);
     for process in &found.processes {
         assert_eq!(block_on(probe().observe(process)), Liveness::Gone);
     }
