@@ -38,7 +38,7 @@ use clap::CommandFactory;
 use args::Cli;
 use completing::answer_shell;
 use screen::Screen;
-use sexton_supervise::{divide_if_init, is_shim, shim_main, survive_file_size_limit};
+use sexton_supervise::{divide_if_init, expect_children, is_shim, shim_main, survive_file_size_limit};
 use usage::parse_arguments;
 
 /// musl's own allocator makes a system call for nearly every allocation and release, which would dominate the
@@ -49,6 +49,7 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 /// Runs the program: parses the arguments, runs the command, prints errors.
 pub fn main() -> ExitCode {
+    expect_children();
     // The supervisor is this same program; it parses no arguments and has no runtime.
     if is_shim() {
         return shim_main();

@@ -148,3 +148,44 @@ fn i2_a_proc_mount_of_another_pid_namespace_is_refused_by_every_probe() {
     assert_eq!(test_env.record(&id)["status"], "running");
     test_env.ok(&["stop", &id]);
 }
+
+/// If the processes cannot be listed, that does not mean that there are none.
+#[cfg(feature = "proc-portable")]
+#[test]
+fn i10_a_failed_listing_of_processes_does_not_mean_that_none_is_left() {
+    let test_env = tree();
+    let script = "setsid sleep 600 & echo $! > member; exec sleep 600";
+    let id = test_env.ok(&["--probe", "portable", "run", "-d", "--", "sh", "-c", script]);
+    let member = read_pid(&test_env.work_dir(), "member");
+    for whose in ["supervisor", "process"] {
+        kill_and_wait(pid(&test_env.record(&id), whose));
+    }
+    let mut traced = Command::new("strace");
+    test_env.enclose(&mut traced);
+    traced.args(["-f", "-qq", "-o", "/dev/null", "-P", "/proc", "-e", "trace=openat"]);
+    traced.args(["-e", "inject=openat:error=ENFILE", &support::program(), "--probe", "portable", "recover"]);
+    let ran = support::Ran::of(&traced.output().unwrap());
+    assert_ne!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(is_running(member));
+    test_env.ok(&["--probe", "portable", "recover"]);
+    eventually("no process of the session is left", || !is_running(member));
+}
+
+/// A forgotten session is never looked at again, so its processes would stay.
+#[test]
+fn i10_a_session_with_a_live_process_is_not_forgotten() {
+    let test_env = tree();
+    let script = "setsid sleep 600 & echo $! > member; exec sleep 600";
+    let id = test_env.ok(&["run", "-d", "--", "sh", "-c", script]);
+    let member = read_pid(&test_env.work_dir(), "member");
+    for whose in ["supervisor", "process"] {
+        kill_and_wait(pid(&test_env.record(&id), whose));
+    }
+    let refused = test_env.sexton(&["forget", &id]);
+    assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
+    assert!(is_running(member) && test_env.record(&id)["status"] == "running");
+    // The hint helps.
+    assert!(refused.stderr.contains(&format!("`sexton stop {id}`")), "{}", refused.stderr);
+    test_env.ok(&["stop", &id]);
+    assert!(!is_running(member));
+}

@@ -225,3 +225,29 @@ fn i11_the_supervision_file_is_private() {
     assert_eq!(kept.metadata().unwrap().mode() & 0o777, 0o600);
     assert!(std::fs::read_to_string(&kept).unwrap().contains("echo secret"));
 }
+
+/// The new supervisor may not be able to look at the command at first, for example because no file descriptor is left.
+/// That does not mean that the command has ended.
+#[cfg(feature = "proc-linux")]
+#[test]
+fn i2_one_failed_look_at_the_command_does_not_end_a_session_with_a_new_supervisor() {
+    for number in 1..=4 {
+        let test_env = TestEnv::new();
+        let id = lost(&test_env, &[], "exec sleep 600");
+        let command = pid(&test_env.record(&id), "process");
+        let mut traced = std::process::Command::new("strace");
+        test_env.enclose(&mut traced);
+        let inject = format!("inject=pidfd_open:error=EMFILE:when={number}");
+        traced.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=pidfd_open", "-e", &inject]);
+        let mut traced = traced.arg(support::program()).arg("recover").stdout(Stdio::null()).spawn().unwrap();
+        // Without an injected error this changes nothing if the first one was successful.
+        eventually("it has a supervisor", || {
+            test_env.sexton(&["recover"]);
+            test_env.record(&id)["observed"] == "alive"
+        });
+        assert!(is_running(command), "call {number}");
+        test_env.ok(&["stop", &id]);
+        assert_eq!(test_env.wait_until_ended(&id)["status"], "stopped", "call {number}");
+        traced.wait().unwrap();
+    }
+}

@@ -164,3 +164,20 @@ fn a_signal_reaches_the_session_although_its_output_is_not_read() {
     assert_eq!(shown.len(), 1_000_000);
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
+
+/// A program that ignores SIGCHLD passes that on. The kernel would then reap the command itself.
+#[test]
+fn i8_an_exit_is_recorded_although_the_starter_ignores_sigchld() {
+    let test_env = TestEnv::new();
+    let program = support::program();
+    for arguments in [&["run", "--name", "one"][..], &["run", "-d", "--name", "two"]] {
+        let mut command = std::process::Command::new("perl");
+        test_env.enclose(&mut command);
+        command.args(["-e", "$SIG{CHLD} = 'IGNORE'; exec @ARGV", &program]).args(arguments);
+        command.args(["--", "sh", "-c", "sleep 0.1; exit 7"]);
+        let ran = support::Ran::of(&command.output().unwrap());
+        let name = arguments[arguments.len() - 1];
+        assert_eq!(ran.code, if name == "one" { 7 } else { 0 }, "{}", ran.stderr);
+        assert_eq!(test_env.wait_until_ended(name)["exit"]["code"], 7, "{name}");
+    }
+}

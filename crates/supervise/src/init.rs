@@ -62,7 +62,6 @@ mod linux {
         let forwarded = (1..=LAST_SIGNAL).filter(|signal| !OWN.contains(signal));
         let mut taken: Vec<i32> = forwarded.collect();
         taken.push(libc::SIGCHLD);
-        expect_children();
         let signals = SignalPipe::open(&taken)?;
         let this = getpid();
         match fork() {
@@ -127,13 +126,6 @@ mod linux {
     fn exit_of(status: WaitStatus) -> Option<ExitCode> {
         let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal))?;
         Some(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
-    }
-
-    /// Resets SIGCHLD so that children can be waited for, whatever disposition this process inherited.
-    #[allow(unsafe_code, reason = "signal dispositions have no safe interface")]
-    fn expect_children() {
-        // SAFETY: SIG_DFL runs no code of ours.
-        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     }
 
     #[allow(unsafe_code, reason = "fork has no safe interface")]

@@ -38,7 +38,7 @@ pub use init::divide_if_init;
 pub use limits::raise_descriptor_limit;
 pub use log::{LogChunk, LogFollower, LogReader, Woken, wait_to_write};
 pub use plan::{Plan, WatchedCommand};
-pub use platform::{SignalPipe, survive_file_size_limit};
+pub use platform::{SignalPipe, expect_children, survive_file_size_limit};
 pub use session_dir::{MarkedDir, SessionDir};
 pub use shim::{is_shim, shim_main};
 pub use start::{Shim, StartError, Started, reap_watchers, start};

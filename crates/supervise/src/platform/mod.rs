@@ -47,6 +47,14 @@ pub(crate) fn wait_for(fds: &[BorrowedFd<'_>], until: Option<Instant>) -> io::Re
     }
 }
 
+/// Resets SIGCHLD, whatever disposition this process inherited. If it is ignored, the kernel reaps every child
+/// itself, and no exit can be recorded.
+#[allow(unsafe_code, reason = "signal dispositions have no safe interface")]
+pub fn expect_children() {
+    // SAFETY: SIG_DFL runs no code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Ignores `signals`. Executed programs inherit that, unless it is reset first.
 #[allow(unsafe_code, reason = "signal dispositions have no safe interface")]
 pub(crate) fn ignore_signals(signals: &[i32]) {

@@ -63,12 +63,21 @@ impl EventSources {
         }
     }
 
-    /// Watches a command that is not our child. Returns whether it is alive.
-    pub(crate) fn watch_command(&mut self, probe: &dyn ProcessProbe, command: &ProcessIdentity) -> bool {
-        if let Watched::Alive(watch) = watch_process(probe, command) {
-            self.command = Some(watch);
+    /// Watches a command that is not our child. Returns whether it is alive; an error with the reason if that is
+    /// unknown.
+    pub(crate) fn watch_command(
+        &mut self,
+        probe: &dyn ProcessProbe,
+        command: &ProcessIdentity,
+    ) -> io::Result<bool> {
+        match watch_process(probe, command) {
+            Watched::Alive(watch) => {
+                self.command = Some(watch);
+                Ok(true)
+            }
+            Watched::Gone => Ok(false),
+            Watched::Unknown(why) => Err(io::Error::other(why)),
         }
-        self.command.is_some()
     }
 
     /// Stops watching the owner.

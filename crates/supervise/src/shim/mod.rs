@@ -25,7 +25,7 @@ use crate::control::{Control, FromShim, FromStarter, Ready};
 use crate::host::find_host_leniently;
 use crate::limit_mark::set_limit_mark;
 use crate::plan::{Plan, WatchedCommand};
-use crate::platform::{InheritedLimits, become_subreaper, ignore_signals, name_process};
+use crate::platform::{InheritedLimits, become_subreaper, expect_children, ignore_signals, name_process};
 use crate::session_dir::SessionDir;
 use crate::supervision::Supervision;
 use containment::{fork_contained, leave_outer_group, reap_all};
@@ -60,6 +60,7 @@ fn take_control() -> io::Result<Control> {
 }
 
 fn run(mut control: Control) -> io::Result<()> {
+    expect_children();
     // The shim must not be killed by accident; it exits when its session has ended.
     ignore_signals(&[
         libc::SIGHUP,

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -220,14 +220,22 @@ impl Recorder {
 }
 
 /// Runs `work` on a separate thread and waits for at most `limit`. A thread that hangs (on a lock held by a
-/// stopped process) is abandoned; this process exits soon after.
+/// stopped process) is abandoned; this process exits soon after. If the user may have no more threads, it runs here.
 fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    std::thread::Builder::new().spawn(move || {
-        let _ = sender.send(work());
-    })?;
+    let work = Arc::new(Mutex::new(Some(work)));
+    let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let theirs = Arc::clone(&work);
+    let spawned = std::thread::Builder::new().spawn(move || {
+        if let Some(work) = take(&theirs) {
+            let _ = sender.send(work());
+        }
+    });
+    if let Err(error) = spawned {
+        return take(&work).map_or(Err(error), |work| work());
+    }
     receiver.recv_timeout(limit).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

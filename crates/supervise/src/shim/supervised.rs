@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait, waitpid};
 use sexton_core::probe::{EndPolicy, Group};
 use sexton_core::session::{Cgroup, EndingReason, Exit, ExitReason, OnOwnerDeath};
-use sexton_core::{Liveness, ProcessIdentity, ProcessProbe, Session};
+use sexton_core::{ProcessIdentity, ProcessProbe, Session};
 
 use super::event_sources::{Event, EventSources, OwnerWatch};
 use super::gate::{NotExecuted, Step};
@@ -20,13 +20,15 @@ use crate::control::Ready;
 use crate::plan::Plan;
 use crate::platform::InheritedLimits;
 use crate::session_dir::SessionDir;
-use crate::wait::{Watched, wait_for_all, watch_process};
+use crate::wait::{ProcessWatch, Watched, wait_for_all, watch_process};
 
 /// How long to wait, after SIGKILL, until the kernel has removed a process.
 pub(crate) const KILL_WAIT: Duration = Duration::from_secs(5);
 
 /// Pause after the processes could not be inspected, and the number of retries.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
+/// How often exited orphans are reaped while survivors are waited for.
+const REAP_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often to try to read the record before it counts as unchanged.
 const RECORD_ATTEMPTS: usize = 5;
@@ -129,13 +131,22 @@ impl Supervised {
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         self.begin_watching();
         self.is_parent = false;
-        if self.event_sources.watch_command(self.probe.as_ref(), &self.process) {
+        if self.watch_command()? {
             while !self.wait_for_events()?.contains(&Event::CommandGone) {}
-        } else if let Liveness::Unknown(why) = pollster::block_on(self.probe.observe(&self.process)) {
-            // A process that cannot be observed must not be reported as ended.
-            return Err(io::Error::other(why));
         }
         self.conclude(&Exit { reason: ExitReason::Unknown, code: None, ..Exit::exited(0) })
+    }
+
+    /// Watches the command, and returns whether it is alive. One whose state stays unknown must not be stopped or
+    /// reported as ended: the next recovery starts another supervisor.
+    fn watch_command(&mut self) -> io::Result<bool> {
+        for _ in 1..RECORD_ATTEMPTS {
+            if let Ok(is_alive) = self.event_sources.watch_command(self.probe.as_ref(), &self.process) {
+                return Ok(is_alive);
+            }
+            std::thread::sleep(PROBE_PAUSE);
+        }
+        self.event_sources.watch_command(self.probe.as_ref(), &self.process)
     }
 
     fn begin_watching(&mut self) {
@@ -224,8 +235,9 @@ impl Supervised {
             self.trim_log();
         }
         if self.deadline.is_some_and(|deadline| deadline <= now) {
-            self.deadline = None;
-            self.end(EndingReason::Timeout);
+            // A probe that failed has stopped no process; it is tried again.
+            let is_ended = self.end(EndingReason::Timeout);
+            self.deadline = (!is_ended).then(|| Instant::now() + PROBE_PAUSE);
         }
         if self.orphaned_until.is_some_and(|until| until <= now) {
             self.orphaned_until = None;
@@ -296,8 +308,8 @@ impl Supervised {
         }
         let adopted = self.plan.owner != before || self.plan.on_owner_death == OnOwnerDeath::Keep;
         if !adopted {
-            self.orphaned_until = None;
-            self.end(EndingReason::OwnerDead);
+            let is_ended = self.end(EndingReason::OwnerDead);
+            self.orphaned_until = (!is_ended).then(|| Instant::now() + PROBE_PAUSE);
         }
     }
 
@@ -314,12 +326,12 @@ impl Supervised {
         }
     }
 
-    /// Stops the session. If an ending is already recorded, its reason is kept.
-    fn end(&mut self, reason: EndingReason) {
+    /// Stops the session. If an ending is already recorded, its reason is kept. Returns whether the probe could
+    /// search for its processes; those that remain are stopped again when the command is gone.
+    fn end(&mut self, reason: EndingReason) -> bool {
         let decided = self.recorder.claim_ending(reason);
         self.ending = Some(decided);
-        // Remaining processes are stopped again when the command is gone.
-        let _ = self.terminate_members();
+        self.terminate_members().is_some()
     }
 
     /// Stops the members. Returns those that could not be stopped; `None` if the probe failed every time.
@@ -384,11 +396,19 @@ impl Supervised {
                 Watched::Unknown(_) => all_known = false,
             }
         }
-        let waited = wait_for_all(&watches, None).is_ok();
+        let waited = self.wait_and_reap(&watches).is_ok();
         if watches.is_empty() || !waited {
             std::thread::sleep(PROBE_PAUSE);
         }
         waited && (all_known || !watches.is_empty())
+    }
+
+    /// Waits until every process is gone. Meanwhile orphans of the session that exit are reaped.
+    fn wait_and_reap(&self, watches: &[ProcessWatch]) -> io::Result<()> {
+        while !wait_for_all(watches, Some(Instant::now() + REAP_PAUSE))? {
+            self.has_children();
+        }
+        Ok(())
     }
 
     /// Returns whether a process may be left. Without subreapers, or for a command that is not our child,
