@@ -34,8 +34,13 @@ pub fn check_exit_files(context: &Context<'_>) -> Vec<Finding> {
         }
     }
     if readable > 0 {
-        let what = format!("{readable} exits are pending in exit files until the store is writable");
-        let fix = "the next command that writes to the store commits them, such as `sexton doctor --repair`";
+        let what = match readable {
+            1 => "1 exit file is not in the store yet".to_owned(),
+            _ => format!("{readable} exit files are not in the store yet"),
+        };
+        let fix = "the next command that writes to the store commits those of its sessions, such as \
+                   `sexton doctor --repair`; others belong to another store of this state directory, or to a \
+                   start that version 0.1.0 refused";
         findings.push(Finding::new(Severity::Notice, "exit files", what).fix(fix));
     }
     findings

@@ -50,8 +50,9 @@ pub async fn run(args: &PruneArgs, context: &mut Context<'_>) -> Result<Exit, Fa
         context.screen.document(&json!({"dry_run": args.dry_run, "pruned": pruned, "problems": problems}))?;
     } else {
         let verb = if args.dry_run { "would delete" } else { "deleted" };
+        let records = if pruned.expired == 1 { "record" } else { "records" };
         context.screen.note(&format!(
-            "{verb} {} records older than {} and {} beyond the newest {}",
+            "{verb} {} {records} older than {} and {} beyond the newest {}",
             pruned.expired,
             format_duration(retention.ttl),
             pruned.over_limit,

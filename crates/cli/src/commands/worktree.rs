@@ -277,7 +277,8 @@ async fn prune(dry_run: bool, context: &mut Context<'_>) -> Result<Exit, Failure
         context.screen.document(&document)?;
     } else {
         let verb = if dry_run { "would remove" } else { "removed" };
-        context.screen.note(&format!("{verb} {} worktrees without work", removed.len()));
+        let worktrees = if removed.len() == 1 { "worktree" } else { "worktrees" };
+        context.screen.note(&format!("{verb} {} {worktrees} without work", removed.len()));
     }
     Ok(if undeleted.is_empty() { Exit::DONE } else { Exit::PARTLY_DONE })
 }

@@ -242,8 +242,14 @@ impl Story<'_> {
             assert_eq!(carriers(&session.id), [0; 0], "processes of the session are left");
         }
         self.bystanders.require_untouched_as(&find(&self.bystanders.session));
-        let left = std::fs::read_dir(self.test_env.state_dir().join("exits")).into_iter().flatten().count();
-        assert_eq!(left, 0, "an exit file is left");
+        let exits =
+            std::fs::read_dir(self.test_env.state_dir().join("exits")).into_iter().flatten().flatten();
+        let names = exits.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        // The previous release leaves one for a start that was refused after the format was raised.
+        let is_of = |name: &String, record: &Value| name.starts_with(record["id"].as_str().unwrap());
+        let left: Vec<_> =
+            names.filter(|name| records.as_array().unwrap().iter().any(|one| is_of(name, one))).collect();
+        assert!(left.is_empty(), "exit files are left: {left:?}");
         assert_eq!(newer.json(&self.test_env, &["doctor"])["healthy"], true);
         self.require_read_by_older(records.as_array().unwrap().len());
     }
