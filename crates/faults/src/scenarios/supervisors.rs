@@ -77,7 +77,7 @@ fn kill_many(trials: &mut Trials, store: &'static str) {
             {
                 let ended = test_env.wait_until_ended(id);
                 assert_eq!(ended["exit"]["code"], code, "{ended}");
-                assert_eq!(carriers(id), [0; 0], "processes of the session are left");
+                require_nothing_left(id);
             }
             bystanders.require_untouched(&test_env);
             lost.len() as u64
@@ -115,13 +115,7 @@ fn kill_supervisor(test_env: &TestEnv, id: &str) {
 fn require_one_supervisor(test_env: &TestEnv, id: &str) {
     let record = test_env.record(id);
     assert_eq!((&record["status"], &record["observed"]), (&"running".into(), &"alive".into()), "{record}");
-    let supervisors = || {
-        let is_one = |pid: &u64| {
-            std::fs::read_to_string(format!("/proc/{pid}/comm"))
-                .is_ok_and(|name| name.trim() == "sexton-shim")
-        };
-        carriers(id).into_iter().filter(is_one).collect::<Vec<_>>()
-    };
+    let supervisors = || carriers(id).into_iter().filter(|pid| is_supervisor(*pid)).collect::<Vec<_>>();
     // A supervisor that finds that it is not needed exits by itself.
     eventually("there is one supervisor", || supervisors() == [supervisor_of(test_env, id)]);
 }
@@ -163,10 +157,23 @@ impl Lost {
         let ended = self.test_env.wait_until_ended(&self.id);
         assert_eq!((&ended["exit"]["code"], &ended["exit"]["reason"]), (&Value::Null, &"unknown".into()));
         assert_eq!(self.test_env.sexton(&["wait", &self.id]).code, 122);
-        assert_eq!(carriers(&self.id), [0; 0], "processes of the session are left");
+        require_nothing_left(&self.id);
         eventually("the notification was sent", || self.notified.exists());
         self.test_env.ok(&["recover"]);
         assert_eq!(self.test_env.record(&self.id)["exit"], ended["exit"], "an exit was recorded twice");
         self.bystanders.require_untouched(&self.test_env);
     }
+}
+
+/// Returns whether a process is a supervisor.
+fn is_supervisor(pid: u64) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sexton-shim")
+}
+
+/// Requires that no process of an ended session lives. Its supervisor, which has recorded the end, may be exiting.
+fn require_nothing_left(id: &str) {
+    let members: Vec<u64> = carriers(id).into_iter().filter(|pid| !is_supervisor(*pid)).collect();
+    let living: Vec<u64> = members.into_iter().filter(|pid| is_running(*pid)).collect();
+    assert_eq!(living, [0; 0], "processes of session {id} are left");
+    eventually("its supervisor has exited", || carriers(id).is_empty());
 }
