@@ -7,6 +7,7 @@
 
 mod support;
 
+use std::io::BufRead;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -255,28 +256,31 @@ fn i9_recovery_removes_empty_session_groups_and_keeps_groups_with_processes() {
     assert!(processes.iter().all(|process| support::is_running(process.0.id().into())));
 }
 
-/// Processes that fork and exit all the time, until this is dropped.
-struct ForkChains {
-    switch: std::path::PathBuf,
-}
+/// Processes that fork and exit all the time, until this is dropped. They are in a pid namespace whose first process
+/// ignores SIGCHLD, so that the kernel removes the exited ones: the machine's first process may be slow at that.
+struct ForkChains(std::process::Child);
 
 impl ForkChains {
-    fn start(directory: &std::path::Path, count: usize) -> ForkChains {
-        let switch = directory.join("chains-run");
-        std::fs::write(&switch, "").unwrap();
-        for _ in 0..count {
-            let mut first = std::process::Command::new("perl");
-            first.args(["-e", "while (-e $ARGV[0]) { exit if fork }"]).arg(&switch);
-            // The first process of a chain exits at once.
-            assert!(first.status().unwrap().success());
-        }
-        ForkChains { switch }
+    fn start(chains: usize, sleepers: usize) -> ForkChains {
+        const PROGRAM: &str = "$SIG{CHLD} = 'IGNORE';
+            for (1 .. $ARGV[1]) { unless (fork) { sleep } }
+            for (1 .. $ARGV[0]) { unless (fork) { while (1) { exit if fork } } }
+            $| = 1; print \"started\\n\"; sleep";
+        let mut first = std::process::Command::new("unshare");
+        first.args(["--pid", "--fork", "--kill-child", "perl", "-e", PROGRAM]);
+        first.args([chains, sleepers].map(|number| number.to_string()));
+        let mut first = first.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(first.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "started\n");
+        ForkChains(first)
     }
 }
 
 impl Drop for ForkChains {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.switch);
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -289,7 +293,7 @@ fn i10_a_session_in_a_control_group_is_stopped_beside_continuous_forks() {
     }
     let test_env = TestEnv::new().with_settings("contain = \"cgroup\"\n");
     let id = test_env.ok(&["run", "-d", "--", "sleep", "600"]);
-    let chains = ForkChains::start(test_env.path(), 8);
+    let chains = ForkChains::start(8, 1000);
     let stopped = test_env.sexton(&["stop", "--grace", "1s", id.trim()]);
     drop(chains);
     assert_eq!(stopped.code, 0, "{}{}", stopped.stdout, stopped.stderr);

@@ -57,11 +57,12 @@ impl LinuxProbe {
     /// process that is about to fork and exit can be proved only then.
     ///
     /// One listing is not enough: a process that forked and exited between being listed and being read left a
-    /// child that the listing does not contain.
+    /// child that the listing does not contain. After the second one `is_enough` is asked whether others matter.
     pub(crate) fn scan(
         &self,
         depth: &Depth,
         until: Instant,
+        is_enough: impl Fn() -> io::Result<bool>,
         mut on_row: impl FnMut(&Row) -> io::Result<()>,
     ) -> io::Result<Scan> {
         let mut rows = Vec::new();
@@ -87,6 +88,9 @@ impl LinuxProbe {
             }
             if listings > 0 && fresh.is_empty() {
                 return Ok(Scan { rows, read_first_listing: true, complete: true });
+            }
+            if listings > 1 && is_enough()? {
+                return Ok(Scan { rows, read_first_listing: true, complete: false });
             }
             listings += 1;
             fresh = self.proc.list_pids()?;

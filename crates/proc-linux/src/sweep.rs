@@ -133,11 +133,16 @@ impl LinuxProbe {
         let index = QuickIndex::new(search);
         let mut reported_early = HashSet::new();
         let depth = self.depth(search, &cgroups);
-        let mut scan = self.scan(&depth, search.until, |row| {
-            let Some((numbers, evidence)) = index.find(self, row)? else { return Ok(()) };
-            reported_early.insert(row.pid());
-            self.report_early(row, search, &numbers, evidence, on_find)
-        })?;
+        let mut scan = self.scan(
+            &depth,
+            search.until,
+            || self.are_all_vacated(search),
+            |row| {
+                let Some((numbers, evidence)) = index.find(self, row)? else { return Ok(()) };
+                reported_early.insert(row.pid());
+                self.report_early(row, search, &numbers, evidence, on_find)
+            },
+        )?;
         let contained = cgroups.iter().flatten().flat_map(|held| held.processes.iter().copied()).collect();
         self.add_hidden(&mut scan.rows, &contained)?;
         self.report_others(search, &scan, &reported_early, &mut cgroups, on_find)?;
@@ -155,6 +160,15 @@ impl LinuxProbe {
             Some(recorded) if is_of_this_boot => Cgroup::is_vacated(recorded),
             _ => Ok(false),
         }
+    }
+
+    fn are_all_vacated(&self, search: &Search) -> io::Result<bool> {
+        for wanted in search.wanted {
+            if !self.is_vacated(wanted.group)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn depth<'a>(&self, search: &Search<'a>, cgroups: &[Option<Contained>]) -> Depth<'a> {
