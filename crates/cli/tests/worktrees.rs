@@ -549,6 +549,8 @@ fn i3_an_older_process_that_cannot_be_examined_does_not_keep_a_worktree() {
     let is_root = rustix::process::geteuid().is_root();
     let (test_env, _repository) = quick();
     let _of_the_login = SshAgent::start(test_env.path(), "login");
+    // The times of processes and directories are compared with an accuracy of 100 ms.
+    std::thread::sleep(std::time::Duration::from_millis(200));
     let record = run_in_tree(&test_env, "echo more >> tracked");
     let (id, tree) = (record["id"].as_str().unwrap(), tree_of(&record));
     let younger = SshAgent::start(test_env.path(), "younger");

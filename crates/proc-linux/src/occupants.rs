@@ -26,6 +26,8 @@ use crate::sweep::SWEEP_LIMIT;
 const DELETED: &[u8] = b" (deleted)";
 /// Maximum number of directories held open.
 const MAX_HELD: usize = 64;
+/// The kernel rounds the start of a process down to a tick, and the creation of a directory to another one.
+const INACCURACY: Duration = Duration::from_millis(100);
 /// Deeper than any path can be: a longer walk is a cycle.
 const MAX_DEPTH: usize = 4096;
 
@@ -156,7 +158,7 @@ impl Directory {
             / u128::from(rustix::param::clock_ticks_per_second().max(1));
         let Ok(nanos) = u64::try_from(nanos) else { return false };
         let age = read_clock(ClockId::Boottime).saturating_sub(Duration::from_nanos(nanos));
-        read_clock(ClockId::Realtime).saturating_sub(age) < created
+        read_clock(ClockId::Realtime).saturating_sub(age) + INACCURACY < created
     }
 
     /// Returns whether a link of `/proc` names the directory or something below it. A path that really ends
