@@ -36,8 +36,19 @@ impl Fault {
         if is_damage(&error) {
             return Fault::damaged(error.to_string());
         }
-        Fault::Refused(StoreError::Backend { action, path: path.to_owned(), source: Box::new(error) })
+        let source: Box<dyn std::error::Error + Send + Sync> = match error.sqlite_error_code() {
+            Some(ErrorCode::FileLockingProtocolFailed) => stopped_writer().into(),
+            _ => Box::new(error),
+        };
+        Fault::Refused(StoreError::Backend { action, path: path.to_owned(), source })
     }
+}
+
+/// Returns the error for a log index that stayed half updated for ten seconds. That takes a few instructions, so its
+/// writer was stopped between them. SQLite cannot read the store until that process continues or exits.
+fn stopped_writer() -> std::io::Error {
+    let what = "a process that was writing the store is stopped; continue it, or end it";
+    std::io::Error::new(std::io::ErrorKind::TimedOut, what)
 }
 
 /// Returns damage of the whole database.

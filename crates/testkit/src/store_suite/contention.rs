@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use sexton_core::StoreError;
 use sexton_core::store::{Access, Durability};
 
 use super::Subject;
@@ -111,18 +112,38 @@ fn delay_of(round: u32) -> Duration {
     Duration::from_micros(u64::from(round * 7919 % 9973))
 }
 
+/// A writer may be stopped in the few instructions in which it updates an index that readers need. Then a reader
+/// gets an error after a while. That is rare; more than one in all rounds is a defect.
 fn stopped_writer_does_not_block_readers(subject: &Subject) {
     let test_env = TestEnv::with(subject, worker::pair());
     let writer = endless_writer(&test_env, Durability::Power);
+    let mut refused = 0;
     for round in 0..30 {
         thread::sleep(delay_of(round));
         writer.signal(Signal::STOP);
         let start = Instant::now();
-        let sessions = test_env.reader().listing(&sexton_core::Query::all()).sessions;
-        require_whole(&sessions).unwrap_or_else(|half| panic!("{half}"));
+        match test_env.try_open(Access::Read, Durability::Process) {
+            Ok(reader) => {
+                let sessions = reader.listing(&sexton_core::Query::all()).sessions;
+                require_whole(&sessions).unwrap_or_else(|half| panic!("{half}"));
+            }
+            Err(error) => {
+                assert!(is_caused_by_stop(&error), "{error}");
+                refused += 1;
+            }
+        }
         assert!(start.elapsed() < Duration::from_secs(20), "the reader waited for a stopped writer");
         writer.signal(Signal::CONT);
     }
+    assert!(refused <= 1, "{refused} readers were refused");
+    test_env.reader();
+}
+
+fn is_caused_by_stop(error: &StoreError) -> bool {
+    let StoreError::Backend { source, .. } = error else { return false };
+    source
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|source| source.kind() == std::io::ErrorKind::TimedOut)
 }
 
 fn writer_waits_for_a_stopped_writer(subject: &Subject) {
