@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::case::Case;
 use super::context::{Progress, RecoverError, RecoveryContext, UnreadableExit};
 use super::observe::observe;
-use super::plan::{Step, Verdict, plan};
+use super::plan::{Step, StepKind, Verdict, plan};
 use super::policy::Policy;
 use super::problem::{Problem, ProblemKind};
 use super::report::{Outcome, Report, seconds};
@@ -227,8 +227,8 @@ impl<'a> Run<'a> {
                 done = cases;
                 break;
             }
-            self.carry_out(&mut cases).await?;
-            let judge_again = |case: &Case| case.overtaken || case.wants(|step| *step == Step::CommitExit);
+            self.execute(&mut cases).await?;
+            let judge_again = |case: &Case| case.overtaken || case.has(StepKind::CommitExit);
             let again = cases.iter().any(judge_again) && round < ROUNDS;
             done.extend(cases.into_iter().filter(|case| !(again && judge_again(case))));
             if !again {
@@ -240,7 +240,9 @@ impl<'a> Run<'a> {
         Ok(done.into_iter().filter(|case| case.inside).collect())
     }
 
-    async fn carry_out(&mut self, cases: &mut [Case]) -> Result<(), RecoverError> {
+    /// Executes the steps of every case in their order. Steps of one kind are executed together: all orphans are
+    /// ended in one grace period, and their records change in few batches.
+    async fn execute(&mut self, cases: &mut [Case]) -> Result<(), RecoverError> {
         if cases.iter().all(|case| case.decision.steps.is_empty()) {
             return Ok(());
         }
@@ -251,20 +253,36 @@ impl<'a> Run<'a> {
         {
             self.back_up_once()?;
         }
-        if cases.iter().any(|case| case.wants(|step| *step == Step::CommitExit)) {
-            self.context.state_files.commit_exits(self.context.store, self.context.probe)?;
-        }
-        adopt::adopt(self, cases).await?;
-        supervise::supervise(self, cases);
-        end::claim(self, cases).await?;
-        end::end(self, cases).await?;
-        worktrees::clean(self, cases);
-        worktrees::delete_removed(self, cases).await?;
-        record::commit(self, cases).await?;
-        for case in cases.iter().filter(|case| case.goes_on() && !case.inside) {
-            if case.wants(|step| matches!(step, Step::End(_))) {
-                case.session.cgroup.iter().for_each(|cgroup| self.context.probe.release(cgroup));
+        let next = |cases: &[Case]| cases.iter().filter_map(Case::next_step).map(Step::kind).min();
+        while let Some(kind) = next(cases) {
+            for case in cases.iter().filter(|case| case.is_due(kind)) {
+                self.progress.execute(&case.session.id, kind);
             }
+            self.execute_kind(kind, cases).await?;
+            cases.iter_mut().for_each(|case| case.pass(kind));
+        }
+        for case in cases.iter().filter(|case| case.goes_on() && !case.inside && case.has(StepKind::End)) {
+            case.session.cgroup.iter().for_each(|cgroup| self.context.probe.release(cgroup));
+        }
+        Ok(())
+    }
+
+    /// Executes the next step of every case for which a step of this kind is due.
+    async fn execute_kind(&mut self, kind: StepKind, cases: &mut [Case]) -> Result<(), RecoverError> {
+        if !cases.iter().any(|case| case.is_due(kind)) {
+            return Ok(());
+        }
+        match kind {
+            StepKind::CommitExit => {
+                self.context.state_files.commit_exits(self.context.store, self.context.probe)?;
+            }
+            StepKind::Adopt => adopt::adopt(self, cases).await?,
+            StepKind::Supervise => supervise::supervise(self, cases),
+            StepKind::Claim => end::claim(self, cases).await?,
+            StepKind::End => end::end(self, cases).await?,
+            StepKind::Rescue => worktrees::rescue(self, cases),
+            StepKind::Remove => worktrees::delete_removed(self, cases).await?,
+            StepKind::Record => record::commit(self, cases).await?,
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::act::Run;
 use super::case::Case;
 use super::context::RecoverError;
-use super::plan::Step;
+use super::plan::{Step, StepKind};
 use super::supervise::supervise_again;
 use crate::ending::find_ending;
 use crate::store::update_session;
@@ -18,13 +18,9 @@ const SIGUSR1: i32 = 30;
 /// Sets the new owner of every session that is to be adopted, and notifies its supervisor. If the supervisor is
 /// gone, a new one is started.
 pub(super) async fn adopt(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
-    for case in cases.iter_mut().filter(|case| case.goes_on()) {
-        let Some(owner) = case.decision.steps.iter().find_map(|step| match step {
-            Step::Adopt(owner) => Some(owner.as_deref().cloned()),
-            _ => None,
-        }) else {
-            continue;
-        };
+    for case in cases.iter_mut().filter(|case| case.is_due(StepKind::Adopt)) {
+        let Some(Step::Adopt(owner)) = case.next_step() else { continue };
+        let owner = owner.as_deref().cloned();
         adopt_one(run, case, owner).await?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! One session during a recovery.
 
-use super::plan::{Decision, Step, Verdict};
+use super::plan::{Decision, Step, StepKind, Verdict};
 use super::report::{Outcome, SessionReport};
 use crate::session::WorktreeOutcome;
 use crate::{Session, Status};
@@ -10,9 +10,11 @@ use crate::{Session, Status};
 pub(super) struct Case {
     /// What was decided.
     pub(super) decision: Decision,
+    /// How many of its steps were executed or skipped.
+    passed: usize,
     /// Its present record.
     pub(super) session: Session,
-    /// What failed: no later step is taken.
+    /// What failed: no later step is executed, except that the failure is recorded.
     pub(super) failure: Option<String>,
     /// Whether another process changed the record meanwhile: the session is judged again.
     pub(super) overtaken: bool,
@@ -36,6 +38,7 @@ impl Case {
         let recovery = decision.session.recovery.as_ref();
         Case {
             session: decision.session.clone(),
+            passed: 0,
             failure: None,
             overtaken: false,
             signalled: false,
@@ -48,14 +51,37 @@ impl Case {
         }
     }
 
-    /// Returns whether its next step may be taken.
+    /// Returns whether every step so far succeeded.
     pub(super) fn goes_on(&self) -> bool {
         self.failure.is_none() && !self.overtaken
     }
 
-    /// Returns whether the decision has a step that `wanted` selects.
-    pub(super) fn wants(&self, wanted: fn(&Step) -> bool) -> bool {
-        self.decision.steps.iter().any(wanted)
+    /// Returns its next step.
+    pub(super) fn next_step(&self) -> Option<&Step> {
+        self.decision.steps.get(self.passed)
+    }
+
+    /// Returns whether its next step is of this kind and may be executed.
+    pub(super) fn is_due(&self, kind: StepKind) -> bool {
+        self.next_step().is_some_and(|step| step.kind() == kind)
+            && match kind {
+                StepKind::Record => !self.overtaken,
+                // Nothing is removed that was not rescued.
+                StepKind::Remove => self.goes_on() && self.worktree == Some(WorktreeOutcome::Removed),
+                _ => self.goes_on(),
+            }
+    }
+
+    /// Goes on to the step after the next one, if the next one is of this kind.
+    pub(super) fn pass(&mut self, kind: StepKind) {
+        if self.next_step().is_some_and(|step| step.kind() == kind) {
+            self.passed += 1;
+        }
+    }
+
+    /// Returns whether the decision has a step of this kind.
+    pub(super) fn has(&self, kind: StepKind) -> bool {
+        self.decision.steps.iter().any(|step| step.kind() == kind)
     }
 
     /// Returns the status that its record gets if every step succeeds.
@@ -76,7 +102,8 @@ impl Case {
             _ if self.overtaken => Outcome::LeftAlone,
             _ => Outcome::Done,
         };
-        let lives = self.wants(|step| matches!(step, Step::End(group) if group.process.is_some()));
+        let lives =
+            decision.steps.iter().any(|step| matches!(step, Step::End(group) if group.process.is_some()));
         let action = match decision.verdict {
             Verdict::LeftAlone | Verdict::Unknown => "leave_alone",
             Verdict::Ended => "commit_exit",

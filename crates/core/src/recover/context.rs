@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::plan::StepKind;
 use super::problem::Problem;
 use crate::store::{Backup, StoreInfo};
 use crate::{
@@ -142,6 +143,9 @@ pub trait Progress: Sync {
 
     /// One more part of it is done.
     fn advance(&self);
+
+    /// A step of the plan is executed for a session.
+    fn execute(&self, _session: &SessionId, _step: StepKind) {}
 }
 
 /// Ignores all progress.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::act::Run;
 use super::case::Case;
 use super::context::{Phase, RecoverError};
-use super::plan::{Cause, Step};
+use super::plan::{Cause, Step, StepKind};
 use super::report::seconds;
 use crate::ending::claim_ending;
 use crate::probe::{EndPolicy, Group};
@@ -24,11 +24,8 @@ const BY: &str = "recover";
 
 /// Records in the sessions of live orphans that they are being ended.
 pub(super) async fn claim(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
-    let claims = |case: &Case| case.goes_on() && case.wants(|step| matches!(step, Step::Claim(_)));
+    let claims = |case: &Case| case.is_due(StepKind::Claim);
     let ids: Vec<_> = cases.iter().filter(|case| claims(case)).map(|case| case.session.id.clone()).collect();
-    if ids.is_empty() {
-        return Ok(());
-    }
     // Their supervisors may record everything else, so they are counted here.
     let mut counters = run.take_counters();
     counters.insert(format!("orphans.{}", Cause::OwnerDead), ids.len() as u64);
@@ -54,14 +51,11 @@ pub(super) async fn end(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), Rec
     let began = run.now();
     let mut ending = Vec::new();
     let mut groups = Vec::new();
-    for (index, case) in cases.iter().enumerate().filter(|(_, case)| case.goes_on()) {
+    for (index, case) in cases.iter().enumerate().filter(|(_, case)| case.is_due(StepKind::End)) {
         if let Some(group) = group_to_end(case) {
             ending.push(index);
             groups.push(group.clone());
         }
-    }
-    if groups.is_empty() {
-        return Ok(());
     }
     run.progress.begin(Phase::End, groups.len());
     let policy = policy(run, &run.lineage, Others::load(run.context.store).await?);

@@ -43,17 +43,12 @@ pub async fn forget(context: &RecoveryContext<'_>, id: &SessionId) -> Result<For
         if alive || !is_unclear && has_members(context, &session).await? {
             return Ok(Forgotten::Running);
         }
-        let mut steps = Vec::new();
-        if session.worktree.is_some() {
-            steps.extend([Step::Rescue, Step::Remove]);
-        }
-        steps.push(Step::Record(Status::Orphaned));
         let mut case = Case::new(Decision {
             session,
             verdict: Verdict::Orphan,
             cause: Some(Cause::Forgotten),
             evidence: "the user marked it as gone".to_owned(),
-            steps,
+            steps: vec![Step::Record(Status::Orphaned)],
         });
         let now = (context.clock)();
         if case.session.worktree.is_some() {

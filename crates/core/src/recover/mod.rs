@@ -28,7 +28,7 @@ pub use context::{
 };
 pub use forget::{Forgotten, forget};
 pub use observe::{Sighting, observe};
-pub use plan::{Cause, Decision, Plan, Step, Verdict, plan};
+pub use plan::{Cause, Decision, Plan, Step, StepKind, Verdict, plan};
 pub use policy::{Adoption, Policy, Retention};
 pub use problem::{Problem, ProblemKind};
 pub use report::{

@@ -110,12 +110,49 @@ pub enum Step {
     /// End the remaining processes, and prove that they are gone. Contains the command only if it was observed
     /// alive.
     End(Box<Group>),
-    /// Save the content of its worktree.
+    /// Save the content of its worktree, and take the worktree away.
     Rescue,
-    /// Remove its worktree.
+    /// Delete the files of the worktree that was taken away.
     Remove,
     /// Commit the outcome.
     Record(Status),
+}
+
+/// The kinds of steps, in the order in which they are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StepKind {
+    /// [`Step::CommitExit`]
+    CommitExit,
+    /// [`Step::Adopt`]
+    Adopt,
+    /// [`Step::Supervise`]
+    Supervise,
+    /// [`Step::Claim`]
+    Claim,
+    /// [`Step::End`]
+    End,
+    /// [`Step::Rescue`]
+    Rescue,
+    /// [`Step::Remove`]
+    Remove,
+    /// [`Step::Record`]
+    Record,
+}
+
+impl Step {
+    /// Returns its kind.
+    pub fn kind(&self) -> StepKind {
+        match self {
+            Step::CommitExit => StepKind::CommitExit,
+            Step::Adopt(_) => StepKind::Adopt,
+            Step::Supervise => StepKind::Supervise,
+            Step::Claim(_) => StepKind::Claim,
+            Step::End(_) => StepKind::End,
+            Step::Rescue => StepKind::Rescue,
+            Step::Remove => StepKind::Remove,
+            Step::Record(_) => StepKind::Record,
+        }
+    }
 }
 
 /// Decides what to do about every observed session.

@@ -3,19 +3,19 @@
 use super::act::Run;
 use super::case::Case;
 use super::context::RecoverError;
-use super::plan::{Cause, Step, Verdict};
+use super::plan::{Cause, StepKind, Verdict};
 use crate::session::{Exit, ExitReason, Recovery, WorktreeOutcome};
 use crate::{Batch, Session, Status, StoreError, Time};
 
 /// How many records one batch changes at most.
 const BATCH: usize = 1000;
 
-/// Commits the outcome of every case that has a record step.
+/// Commits the outcome of every case whose other steps were executed or skipped.
 pub(super) async fn commit(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
     let now = run.now();
     let mut due: Vec<_> = cases
         .iter_mut()
-        .filter(|case| !case.overtaken && case.final_status().is_some())
+        .filter(|case| case.is_due(StepKind::Record))
         .filter_map(|case| {
             let settled = settled(case, now);
             (settled != case.session).then_some((case, settled))
@@ -63,7 +63,7 @@ async fn one_by_one(run: &Run<'_>, chunk: &mut [(&mut Case, Session)]) -> Result
 fn counted<'a>(cases: impl Iterator<Item = &'a Case>) -> Batch {
     let mut batch = Batch::new();
     for case in cases {
-        let claimed = case.wants(|step| matches!(step, Step::Claim(_)));
+        let claimed = case.has(StepKind::Claim);
         let counts = case.decision.verdict == Verdict::Orphan && !claimed;
         if let Some(cause) = case.decision.cause.filter(|_| counts) {
             batch = batch.count(&format!("orphans.{cause}"), 1);

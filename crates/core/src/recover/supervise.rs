@@ -2,14 +2,13 @@
 
 use super::act::Run;
 use super::case::Case;
-use super::plan::Step;
+use super::plan::StepKind;
 use crate::Session;
 
 /// Starts a supervisor for every session that needs one. From then on its deadline, its owner and the size
 /// limit of its log are enforced again.
 pub(super) fn supervise(run: &Run<'_>, cases: &mut [Case]) {
-    let wants = |case: &Case| case.goes_on() && case.wants(|step| *step == Step::Supervise);
-    for case in cases.iter_mut().filter(|case| wants(case)) {
+    for case in cases.iter_mut().filter(|case| case.is_due(StepKind::Supervise)) {
         match supervise_again(run, &case.session) {
             Ok(true) => {}
             // It ended meanwhile, or has a supervisor now, so it is judged again.

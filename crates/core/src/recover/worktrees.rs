@@ -10,7 +10,7 @@ use std::thread::Builder;
 use super::act::Run;
 use super::case::Case;
 use super::context::{Phase, RecoverError, RecoveryContext};
-use super::plan::Step;
+use super::plan::StepKind;
 use super::problem::{Problem, ProblemKind};
 use super::report::seconds;
 use crate::session::WorktreeOutcome;
@@ -28,15 +28,12 @@ pub(super) struct Cleaned {
     pub(super) failure: Option<String>,
 }
 
-/// Saves and removes the worktree of every case whose earlier steps succeeded.
-pub(super) fn clean(run: &mut Run<'_>, cases: &mut [Case]) {
-    let wants = |case: &Case| case.goes_on() && case.wants(|step| *step == Step::Rescue);
+/// Saves the worktree of every case whose earlier steps succeeded, and takes it away.
+pub(super) fn rescue(run: &mut Run<'_>, cases: &mut [Case]) {
+    let wants = |case: &Case| case.is_due(StepKind::Rescue);
     let in_use: BTreeMap<PathBuf, SessionId> =
         cases.iter().filter(|case| !wants(case)).filter_map(path_in_use).collect();
     let wanting: Vec<_> = cases.iter_mut().filter(|case| wants(case)).collect();
-    if wanting.is_empty() {
-        return;
-    }
     let began = run.now();
     run.progress.begin(Phase::Rescue, wanting.len());
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(wanting.len());
@@ -170,7 +167,7 @@ pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
 /// Determines what would happen to the worktrees, without changing them.
 pub(super) async fn preview(run: &Run<'_>, cases: &mut [Case]) {
     let (Some(cleaner), Some(store)) = (run.context.cleaner, &run.store) else { return };
-    for case in cases.iter_mut().filter(|case| case.wants(|step| *step == Step::Rescue)) {
+    for case in cases.iter_mut().filter(|case| case.has(StepKind::Rescue)) {
         let Some(location) = WorktreeLocation::of(&case.session, store) else {
             case.worktree = Some(WorktreeOutcome::Kept);
             continue;
@@ -226,7 +223,7 @@ pub(super) async fn sweep(run: &mut Run<'_>) -> Result<(), RecoverError> {
 /// Deletes the files of the worktrees that were just removed, before the outcome is recorded: the record
 /// includes what could not be deleted.
 pub(super) async fn delete_removed(run: &mut Run<'_>, cases: &mut [Case]) -> Result<(), RecoverError> {
-    let removed = |case: &Case| case.worktree == Some(WorktreeOutcome::Removed);
+    let removed = |case: &Case| case.is_due(StepKind::Remove);
     let root = |case: &Case| Some(case.session.worktree.as_ref()?.root.as_ref()?.as_path().to_owned());
     let roots: BTreeSet<PathBuf> = cases.iter().filter(|case| removed(case)).filter_map(root).collect();
     let began = run.now();

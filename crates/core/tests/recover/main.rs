@@ -6,6 +6,7 @@ mod format;
 mod hosts;
 mod problems;
 mod retention;
+mod steps;
 mod supervision;
 
 use std::path::{Path, PathBuf};
