@@ -113,7 +113,8 @@ fn send_hostile(kinds: &[u64]) -> u64 {
             0 => served.begin(b"POST /mcp HT"),
             1 => served.begin((served.head(4_000_000) + &"x".repeat(60_000)).as_bytes()),
             2 => served.begin((served.head(3_000_000) + &"[".repeat(3_000_000)).as_bytes()),
-            3 => served.begin((served.head(6 << 20) + &"x".repeat(6 << 20)).as_bytes()),
+            // It never ends, so that a server without a limit keeps all of it.
+            3 => served.begin((served.head((6 << 20) + 1) + &"x".repeat(6 << 20)).as_bytes()),
             4 => served.begin(format!("GET /mcp HTTP/1.1\r\nX: {}\r\n", "y".repeat(100_000)).as_bytes()),
             _ => served.begin(&[0xff; 4096]),
         });
