@@ -14,7 +14,7 @@ pub fn stat(bytes: &[u8]) {
     }
     let line = |name: &[u8]| {
         let numbers =
-            b") S 7 8 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 2 0 812345 1000 77 9 1 2 3 4 5 0 0 0 0 0 0 0";
+            b") S 7 8 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 2 0 812345 1000 77 9 1 2 3 4 5 0 0 0 0 0 0 0 17 0\n";
         Stat::parse(&[b"4711 (", name, numbers].concat()).expect("a valid line")
     };
     assert_eq!(line(bytes), line(b"plain"), "the name must not change the result");

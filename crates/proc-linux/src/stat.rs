@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use procfs::FromRead;
 use rustix::param::{clock_ticks_per_second, page_size};
 
 /// State of a process that `/proc` hides; the kernel uses no such letter.
@@ -23,27 +24,20 @@ pub(crate) struct Stat {
 impl Stat {
     /// Parses the line; returns `None` if it is malformed or incomplete.
     pub(crate) fn parse(line: &[u8]) -> Option<Stat> {
-        // A process name may be `a) S 1 (b` and need not be UTF-8: the numbers start after the last
-        // parenthesis.
-        let name_ends = line.iter().rposition(|byte| *byte == b')')?;
-        let numbers = str::from_utf8(&line[name_ends + 1..]).ok()?;
-        let fields: Vec<&str> = numbers.split_ascii_whitespace().collect();
-        // proc(5) counts from 1, and the name is field 2.
-        let field = |number: usize| fields.get(number - 3).copied();
-        let count = |number| field(number)?.parse::<u64>().ok();
+        let stat = procfs::process::Stat::from_read(require_whole(line)?).ok()?;
         // The times of waited-for children have the type `long`.
-        let of_children = |number| Some(u64::try_from(field(number)?.parse::<i64>().ok()?).unwrap_or(0));
-        let ticks = [count(14)?, count(15)?, of_children(16)?, of_children(17)?];
+        let of_children = [stat.cutime, stat.cstime].map(|ticks| u64::try_from(ticks).unwrap_or(0));
+        let ticks = [stat.utime, stat.stime].into_iter().chain(of_children);
         Some(Stat {
-            state: field(3)?.chars().next()?,
+            state: stat.state,
             // A parent outside our namespace is 0, and no pid is negative.
-            parent: field(4)?.parse::<i32>().ok().map(|parent| u32::try_from(parent).unwrap_or(0))?,
-            flags: field(9)?.parse().ok()?,
-            cpu_ticks: ticks.into_iter().fold(0, u64::saturating_add),
-            threads: field(20)?.parse().ok()?,
-            start_ticks: count(22)?,
-            resident_pages: count(24)?,
-            environment: count(50).zip(count(51)),
+            parent: u32::try_from(stat.ppid).unwrap_or(0),
+            flags: stat.flags,
+            cpu_ticks: ticks.fold(0, u64::saturating_add),
+            threads: stat.num_threads,
+            start_ticks: stat.starttime,
+            resident_pages: stat.rss,
+            environment: stat.env_start.zip(stat.env_end),
         })
     }
 
@@ -113,6 +107,20 @@ impl Stat {
     }
 }
 
+/// Returns the line if it has the form `PID (NAME) FIELDS`, with a newline at its end. `procfs` panics on some lines
+/// without that form, and would take a number that was cut off for a smaller one.
+fn require_whole(line: &[u8]) -> Option<&[u8]> {
+    let name_begins = line.iter().position(|byte| *byte == b'(')?;
+    let name_ends = line.iter().rposition(|byte| *byte == b')')?;
+    let (pid, fields) = (line.get(..name_begins)?.strip_suffix(b" ")?, line.get(name_ends + 1..)?);
+    let has_form = name_begins < name_ends
+        && !pid.is_empty()
+        && pid.iter().all(u8::is_ascii_digit)
+        && fields.is_ascii()
+        && fields.strip_prefix(b" ")?.strip_suffix(b"\n").is_some_and(|fields| !fields.is_empty());
+    has_form.then_some(line)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,11 +146,23 @@ mod tests {
     #[test]
     fn truncated_line_is_rejected() {
         let whole = line(b"a) b");
-        let needed = whole.windows(4).position(|window| window == b" 77 ").unwrap();
-        for length in 0..needed {
+        for length in 0..whole.len() {
             assert_eq!(Stat::parse(&whole[..length]), None, "{length} bytes");
         }
-        for text in ["", ")", "(", ")(", "1 ()", "1 () S", "(x) S x"] {
+        for text in [
+            "",
+            ")",
+            "(",
+            ")(",
+            "1 ()",
+            "1 () S",
+            "(x) S x",
+            "(x) S\n",
+            "1 (\n",
+            "1 )( S\n",
+            "1 () \n",
+            "1 ()\u{e9}\n",
+        ] {
             assert_eq!(Stat::parse(text.as_bytes()), None, "{text}");
         }
     }
