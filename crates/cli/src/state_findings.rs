@@ -63,7 +63,7 @@ pub async fn check_logs(context: &mut Context<'_>) -> Vec<Finding> {
 
 /// Checks for worktrees that need attention, and for worktrees and log directories without a record.
 pub async fn check_worktrees(context: &mut Context<'_>) -> Result<Vec<Finding>, Failure> {
-    let mut findings = vec![match context.find_cleaner() {
+    let mut findings = vec![match context.find_cleaner()? {
         Some(cleaner) => Finding::new(
             Severity::Good,
             "worktrees",

@@ -64,7 +64,7 @@ pub struct WorktreePlugin {
     pub name: &'static str,
     /// One line for `sexton backends`.
     pub summary: &'static str,
-    /// Among those that work here, `auto` takes the strongest.
+    /// `auto` takes the strongest.
     pub strength: u8,
     /// Opens it, or returns why it does not work here.
     pub open: fn(&WorktreeOptions) -> Result<Box<dyn WorktreeCleaner>, WorktreeError>,
@@ -106,12 +106,6 @@ pub enum PluginError {
         /// The schemes of the linked backends.
         known: Vec<&'static str>,
     },
-    /// None of the linked worktree cleaners works on this machine.
-    #[error("no worktree backend works here ({})", if .tried.is_empty() { "none is linked in".to_owned() } else { .tried.join("; ") })]
-    NoWorktrees {
-        /// Why each one failed.
-        tried: Vec<String>,
-    },
     /// None of the linked probes works on this machine.
     #[error("no process probe works here ({})", .tried.join("; "))]
     NoProbe {
@@ -121,6 +115,9 @@ pub enum PluginError {
     /// The requested probe does not work here.
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    /// The worktree cleaner does not work here.
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
 }
 
 fn list(names: &[&str]) -> String {
@@ -194,18 +191,21 @@ impl Registry {
         Err(PluginError::NoProbe { tried })
     }
 
-    /// Opens the strongest worktree cleaner that works here.
-    pub fn open_cleaner(&self, options: &WorktreeOptions) -> Result<Box<dyn WorktreeCleaner>, PluginError> {
-        let mut by_strength = self.worktrees.clone();
-        by_strength.sort_by_key(|plugin| std::cmp::Reverse(plugin.strength));
-        let mut tried = Vec::new();
-        for plugin in by_strength {
-            match (plugin.open)(options) {
-                Ok(cleaner) => return Ok(cleaner),
-                Err(error) => tried.push(error.to_string()),
-            }
-        }
-        Err(PluginError::NoWorktrees { tried })
+    /// Opens the worktree cleaner called `name`, or with [`AUTO`] the strongest; returns `None` if the program was
+    /// built without one. A cleaner that fails is an error: a weaker one could save less.
+    pub fn open_cleaner(
+        &self,
+        name: &str,
+        options: &WorktreeOptions,
+    ) -> Result<Option<Box<dyn WorktreeCleaner>>, PluginError> {
+        let plugin = match name {
+            AUTO => self.worktrees.iter().max_by_key(|plugin| plugin.strength),
+            name => Some(self.worktrees.iter().find(|plugin| plugin.name == name).ok_or_else(|| {
+                let known = self.worktrees.iter().map(|plugin| plugin.name).collect();
+                PluginError::Unknown { kind: "worktree", name: name.to_owned(), known }
+            })?),
+        };
+        Ok(plugin.map(|plugin| (plugin.open)(options)).transpose()?)
     }
 }
 
@@ -275,6 +275,24 @@ mod tests {
         let opened = |probes| Registry { probes, ..registry() }.open_probe(AUTO).err().unwrap();
         assert!(matches!(opened(vec![&STRONG, &WEAK]), PluginError::Probe(ProbeError::Io { .. })));
         assert!(matches!(opened(vec![&WEAK]), PluginError::NoProbe { .. }));
+    }
+
+    fn refuse_worktrees(_: &WorktreeOptions) -> Result<Box<dyn WorktreeCleaner>, WorktreeError> {
+        Err(WorktreeError::NoRepository { path: PathBuf::from("/none"), why: "it is missing".to_owned() })
+    }
+
+    #[test]
+    fn cleaner_is_chosen_by_name_and_its_error_is_reported() {
+        static GIT: WorktreePlugin =
+            WorktreePlugin { name: "git", summary: "", strength: 1, open: refuse_worktrees };
+        let options = WorktreeOptions { rescue_ignored: true, host: None };
+        let opened = |worktrees, name| Registry { worktrees, ..registry() }.open_cleaner(name, &options);
+        assert!(opened(Vec::new(), AUTO).unwrap().is_none());
+        for name in [AUTO, "git"] {
+            assert!(matches!(opened(vec![&GIT], name), Err(PluginError::Worktree(_))), "{name}");
+        }
+        let unknown = opened(vec![&GIT], "jj").err().unwrap().to_string();
+        assert_eq!(unknown, "there is no worktree backend `jj` (linked in: git)");
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Tools {
         Ok(Tools {
             store,
             probe: service.open_probe()?,
-            cleaner: service.find_cleaner(),
+            cleaner: service.find_cleaner()?,
             state_files: service.state_files()?,
             host: service.host(),
         })

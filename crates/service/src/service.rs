@@ -118,16 +118,16 @@ impl Service {
         Ok(self.registry.open_probe(&self.config.probe.value)?)
     }
 
-    /// Opens the worktree cleaner; returns `None` in a build without one.
-    pub fn find_cleaner(&self) -> Option<Box<dyn WorktreeCleaner>> {
+    /// Opens the configured worktree cleaner; returns `None` in a build without one.
+    pub fn find_cleaner(&self) -> Result<Option<Box<dyn WorktreeCleaner>>, ServiceError> {
         let options =
             WorktreeOptions { rescue_ignored: self.config.rescue_ignored.value.0, host: Some(self.host()) };
-        self.registry.open_cleaner(&options).ok()
+        Ok(self.registry.open_cleaner(&self.config.worktree_cleaner.value, &options)?)
     }
 
     /// Opens the worktree cleaner, for operations that need one.
     pub fn require_cleaner(&self) -> Result<Box<dyn WorktreeCleaner>, ServiceError> {
-        self.find_cleaner().ok_or(ServiceError::NoCleaner)
+        self.find_cleaner()?.ok_or(ServiceError::NoCleaner)
     }
 
     /// Returns the state directory, as recovery needs it.

@@ -59,7 +59,7 @@ pub async fn run(args: TopArgs, context: &mut Context<'_>) -> Result<Exit, Failu
     let store = context.open_for_reading()?;
     let path = store.describe().path;
     let failed = |error| Failure::new(format!("cannot watch sessions: {error}"));
-    let cleaner = context.find_cleaner();
+    let cleaner = context.find_cleaner()?;
     let probe = context.open_probe()?;
     let here = context.here(probe.as_ref()).await?;
     let world = World::new(store, probe, cleaner, context.pending_exits(), here);

@@ -177,6 +177,12 @@ settings! {
         summary: "Where worktrees are created: `auto` (in the state directory, one folder per repository), or a path.",
         default: |_, _| Ok(OrAuto(None)),
     }
+    worktree_cleaner: String {
+        key: "worktree.cleaner",
+        env: None,
+        summary: "How worktrees are saved and removed: `auto`, or the name of a worktree backend.",
+        default: |_, _| Ok(AUTO.to_owned()),
+    }
     recover_min_age: Duration {
         key: "recover.min_age",
         env: None,
