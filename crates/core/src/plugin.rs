@@ -117,7 +117,7 @@ pub enum PluginError {
     Probe(#[from] ProbeError),
     /// The worktree cleaner does not work here.
     #[error(transparent)]
-    Worktree(#[from] WorktreeError),
+    Worktree(#[from] Box<WorktreeError>),
 }
 
 fn list(names: &[&str]) -> String {
@@ -205,7 +205,7 @@ impl Registry {
                 PluginError::Unknown { kind: "worktree", name: name.to_owned(), known }
             })?),
         };
-        Ok(plugin.map(|plugin| (plugin.open)(options)).transpose()?)
+        Ok(plugin.map(|plugin| (plugin.open)(options)).transpose().map_err(Box::new)?)
     }
 }
 

@@ -11,10 +11,15 @@ use sexton_core::recover::{Phase, Progress, Silent, Step, StepKind, observe, pla
 
 use super::{Faults, Machine, any_faults, now, path, policy};
 
-/// Notes every executed step, and whether the work was saved at that time.
+/// The steps of each session.
+type Planned = Vec<(SessionId, Vec<StepKind>)>;
+/// The executed steps of each session, and whether its work was saved at that time.
+type Executed = BTreeMap<SessionId, Vec<(StepKind, bool)>>;
+
+/// Notes every executed step.
 struct Observer<'a> {
     machine: &'a Machine,
-    executed: Mutex<BTreeMap<SessionId, Vec<(StepKind, bool)>>>,
+    executed: Mutex<Executed>,
 }
 
 impl Progress for Observer<'_> {
@@ -31,7 +36,7 @@ impl Progress for Observer<'_> {
 }
 
 /// Recovers the machine; returns what was planned, and what was executed.
-fn run(machine: &Machine) -> (Vec<(SessionId, Vec<StepKind>)>, BTreeMap<SessionId, Vec<(StepKind, bool)>>) {
+fn run(machine: &Machine) -> (Planned, Executed) {
     let sightings = block_on(observe(&machine.context(), &Silent)).unwrap();
     let planned = plan(&sightings, &policy(), now()).decisions.into_iter();
     let planned = planned
@@ -53,7 +58,7 @@ proptest! {
         let machine = Machine::new();
         for (number, (faults, refuses)) in cases.iter().enumerate() {
             let id = format!("session{number}");
-            Faults { exit: false, ..faults.clone() }.apply(&machine, &id);
+            Faults { exit: false, ..*faults }.apply(&machine, &id);
             if *refuses {
                 machine.cleaner.refuse_rescue(&path(&id), "the disk is full");
             }
