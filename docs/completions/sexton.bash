@@ -40,6 +40,9 @@ _sexton() {
             sexton,forget)
                 cmd="sexton__subcmd__forget"
                 ;;
+            sexton,help)
+                cmd="sexton__subcmd__help"
+                ;;
             sexton,logs)
                 cmd="sexton__subcmd__logs"
                 ;;
@@ -143,7 +146,7 @@ _sexton() {
 
     case "${cmd}" in
         sexton)
-            opts="-h -V --state-dir --store --probe --json --help --version run ps top show logs wait stop register finish recover resume loop prune forget rescue worktree ralph backup restore migrate doctor mcp metrics backends config trust schema completions demo"
+            opts="-h -V --state-dir --store --probe --json --help --version run ps top show logs wait stop register finish recover resume loop prune forget rescue worktree ralph backup restore migrate doctor mcp metrics backends config trust schema completions demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -369,6 +372,32 @@ _sexton() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sexton__subcmd__help)
+            opts="-h --state-dir --store --probe --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

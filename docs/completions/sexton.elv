@@ -55,6 +55,7 @@ set edit:completion:arg-completer[sexton] = {|@words|
             cand schema 'Print the JSON Schema of a record'
             cand completions 'Print a shell completion script'
             cand demo 'Run a demonstration in a temporary directory'
+            cand help 'Show the help of a command, or the exit codes'
         }
         &'sexton;run'= {
             cand --cwd 'Working directory of the command [default: the current directory]'
@@ -487,6 +488,14 @@ set edit:completion:arg-completer[sexton] = {|@words|
             cand --help 'Print help'
         }
         &'sexton;demo'= {
+            cand --state-dir 'Directory for records, logs and backups [env: SEXTON_STATE_DIR]'
+            cand --store 'Store to use: sqlite:PATH, json:PATH, … [env: SEXTON_STORE]'
+            cand --probe 'Process probe to use: auto, linux, portable [env: SEXTON_PROBE]'
+            cand --json 'Print the result as JSON on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'sexton;help'= {
             cand --state-dir 'Directory for records, logs and backups [env: SEXTON_STATE_DIR]'
             cand --store 'Store to use: sqlite:PATH, json:PATH, … [env: SEXTON_STORE]'
             cand --probe 'Process probe to use: auto, linux, portable [env: SEXTON_PROBE]'

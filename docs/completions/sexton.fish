@@ -59,6 +59,7 @@ complete -c sexton -n "__fish_sexton_needs_command" -f -a "trust" -d 'Trust this
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "schema" -d 'Print the JSON Schema of a record'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "completions" -d 'Print a shell completion script'
 complete -c sexton -n "__fish_sexton_needs_command" -f -a "demo" -d 'Run a demonstration in a temporary directory'
+complete -c sexton -n "__fish_sexton_needs_command" -f -a "help" -d 'Show the help of a command, or the exit codes'
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l cwd -d 'Working directory of the command [default: the current directory]' -r -F
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l branch -d 'Branch to create for the worktree [default: sexton/<id>]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand run" -l base -d 'Commit at which the branch starts [default: HEAD]' -r
@@ -373,3 +374,8 @@ complete -c sexton -n "__fish_sexton_using_subcommand demo" -l store -d 'Store t
 complete -c sexton -n "__fish_sexton_using_subcommand demo" -l probe -d 'Process probe to use: auto, linux, portable [env: SEXTON_PROBE]' -r
 complete -c sexton -n "__fish_sexton_using_subcommand demo" -l json -d 'Print the result as JSON on stdout'
 complete -c sexton -n "__fish_sexton_using_subcommand demo" -s h -l help -d 'Print help'
+complete -c sexton -n "__fish_sexton_using_subcommand help" -l state-dir -d 'Directory for records, logs and backups [env: SEXTON_STATE_DIR]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand help" -l store -d 'Store to use: sqlite:PATH, json:PATH, … [env: SEXTON_STORE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand help" -l probe -d 'Process probe to use: auto, linux, portable [env: SEXTON_PROBE]' -r
+complete -c sexton -n "__fish_sexton_using_subcommand help" -l json -d 'Print the result as JSON on stdout'
+complete -c sexton -n "__fish_sexton_using_subcommand help" -s h -l help -d 'Print help'

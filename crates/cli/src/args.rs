@@ -139,6 +139,8 @@ pub enum Command {
     Completions(commands::completions::CompletionsArgs),
     /// Run a demonstration in a temporary directory
     Demo(commands::demo::DemoArgs),
+    /// Show the help of a command, or the exit codes
+    Help(commands::help::HelpArgs),
 }
 
 #[cfg(test)]

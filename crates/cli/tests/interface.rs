@@ -257,3 +257,26 @@ fn completions_are_generated_for_every_shell() {
         assert!(test_env.ok(&["completions", shell]).contains("sexton"), "{shell}");
     }
 }
+
+#[test]
+fn help_shows_commands_and_exit_codes() {
+    let test_env = TestEnv::new();
+    for command in [&["ps"][..], &["rescue", "restore"], &[]] {
+        let topic = [&["help"], command].concat();
+        let option = [command, &["--help"]].concat();
+        assert_eq!(test_env.ok(&topic), test_env.ok(&option));
+    }
+    let codes = test_env.json(&["help", "exit-codes"]);
+    assert!(codes.as_array().unwrap().iter().any(|code| code["code"] == "122"), "{codes}");
+    let unknown = test_env.sexton(&["help", "no-such-command"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("hint: `sexton --help`"), "{}", unknown.stderr);
+}
+
+#[test]
+fn an_unknown_worktree_cleaner_is_named() {
+    let test_env = TestEnv::new().with_settings("worktree.cleaner = \"jj\"\n");
+    let refused = test_env.sexton(&["recover"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("there is no worktree backend `jj`"), "{}", refused.stderr);
+}

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod doctor;
 pub mod finish;
 pub mod forget;
+pub mod help;
 pub mod logs;
 pub mod loops;
 pub mod mcp;
@@ -40,6 +41,7 @@ pub async fn run(cli: Cli, screen: &mut Screen) -> Result<Exit, Failure> {
     let global = cli.global;
     match cli.command {
         Command::Backends(_) => backends::run(screen),
+        Command::Help(args) => help::run(&args, screen),
         Command::Schema(_) => schema::run(screen),
         Command::Completions(args) => completions::run(&args, screen),
         Command::Demo(_) => demo::run(&global, screen).await,
