@@ -6,9 +6,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use sexton_workspace::{cargo, root, target_dir};
+
 use crate::Result;
 use crate::steps::Steps;
-use crate::workspace::{cargo, root, target_dir};
 
 /// The checks. Advisories need the network at every run, and change from day to day.
 const CHECKS: [&str; 3] = ["bans", "licenses", "sources"];

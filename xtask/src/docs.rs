@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::steps::shown;
-use crate::workspace::{self, root};
+use sexton_workspace::command::shown;
+use sexton_workspace::{build, root};
+
 use crate::{Result, picture};
 
 /// What is generated, below docs/. Everything in these folders is; nothing else is touched.
@@ -51,7 +52,7 @@ pub(crate) fn find_stale() -> Result<Vec<String>> {
 /// Returns the documents as the program writes them now.
 fn generate() -> Result<Documents> {
     let out = tempfile::tempdir()?;
-    let built = workspace::build(&["build", "--quiet", "--workspace", "--example", "generate"])?;
+    let built = build(&["build", "--quiet", "--workspace", "--example", "generate"])?;
     let generate = built.into_iter().find(|program| program.name == "generate");
     let mut command = Command::new(generate.ok_or("cargo built no `generate`")?.path);
     let status = command.current_dir(root()).arg(out.path()).status()?;

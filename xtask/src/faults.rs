@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use serde_json::Value;
+use sexton_workspace::{cargo, machine, root, target_dir, tools};
 
-use crate::bench::machine;
-use crate::workspace::{cargo, root, target_dir};
-use crate::{Result, fuzz, previous, tools};
+use crate::{Result, fuzz, previous};
 
 /// Attack every promise and count violations.
 #[derive(Args)]

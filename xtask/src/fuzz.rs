@@ -10,8 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use sexton_workspace::{root, target_dir};
+
 use crate::Result;
-use crate::workspace::{root, target_dir};
 
 /// Enables everything that guides libFuzzer: which edges were taken, and which values were compared.
 const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module \

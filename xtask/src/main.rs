@@ -6,7 +6,6 @@
 
 mod audit;
 mod bench;
-mod dist;
 mod docs;
 mod faults;
 mod fuzz;
@@ -16,16 +15,12 @@ mod steps;
 mod surroundings;
 mod test;
 mod tidy;
-mod tools;
 mod unprivileged;
-mod workspace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-/// The result of a task: its value, or a message about what failed.
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+use sexton_workspace::{Result, dist};
 
 /// The project's own commands.
 #[derive(Parser)]
@@ -95,7 +90,7 @@ fn main() -> ExitCode {
         Task::Audit => audit::run(),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Faults(arguments) => faults::run(&arguments),
-        Task::Dist => dist::run(),
+        Task::Dist => dist::build().map(|program| println!("{}", program.display())),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use sexton_workspace::{root, target_dir};
+
 use crate::Result;
-use crate::workspace::{root, target_dir};
 
 /// The commit of the previous release.
 const COMMIT: &str = "469f7bea71d38559be59df0f4a2db65cfcd51709";

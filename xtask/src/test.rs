@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
+use sexton_workspace::{cargo, tools};
+
 use crate::steps::Steps;
-use crate::workspace::cargo;
-use crate::{Result, tidy, tools, unprivileged};
+use crate::{Result, tidy, unprivileged};
 
 /// The smallest useful program, and one without the portable backends. The default, which links everything,
 /// is covered by the workspace as a whole.
@@ -17,6 +18,15 @@ const FEATURE_SETS: [&str; 2] = [REDUCED, "sexton/store-sqlite,sexton/proc-linux
 /// The feature set whose tests are run too: no C code, no Linux.
 const REDUCED: &str = "sexton/store-json,sexton/proc-portable";
 
+/// Each program that the tests need, and its Debian package.
+const TOOLS: [(&str, &str); 5] =
+    [("strace", "strace"), ("tmux", "tmux"), ("python3", "python3-venv"), ("node", "nodejs"), ("npm", "npm")];
+
+/// Installs missing programs that the tests need, or fails with what to install.
+pub(crate) fn require_tools() -> Result {
+    tools::require(&TOOLS)
+}
+
 /// Runs every step, and prints the time of each at the end.
 pub(crate) fn run() -> Result {
     let mut steps = Steps::new();
@@ -26,7 +36,7 @@ pub(crate) fn run() -> Result {
 }
 
 fn run_steps(steps: &mut Steps) -> Result {
-    steps.call("tools", "cargo xtask test", tools::require_all)?;
+    steps.call("tools", "cargo xtask test", require_tools)?;
     steps.run("format", &mut cargo(["fmt", "--all", "--check"]))?;
     let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
     steps.run("format of the fuzzers", &mut cargo(fuzz))?;

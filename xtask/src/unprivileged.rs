@@ -10,8 +10,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use sexton_workspace::{Executable, build, root};
+
 use crate::Result;
-use crate::workspace::{self, Executable};
 
 /// The folders of the packages whose behaviour depends on the user.
 const PACKAGES: [&str; 4] =
@@ -64,13 +65,11 @@ pub(crate) fn run() -> Result {
     // All of them, though few are run: for some packages alone cargo would select other features of their
     // dependencies, and build most of them again.
     let (tests, others): (Vec<Executable>, Vec<Executable>) =
-        workspace::build(&["test", "--no-run", "--workspace"])?
-            .into_iter()
-            .partition(|program| program.is_test);
+        build(&["test", "--no-run", "--workspace"])?.into_iter().partition(|program| program.is_test);
     let sexton = others.into_iter().find(|program| program.name == PROGRAM);
     let sexton = sexton.ok_or("cargo built no sexton")?;
     let is_whole = |test: &Executable| test.package == sexton.package;
-    let folders = PACKAGES.map(|folder| workspace::root().join(folder));
+    let folders = PACKAGES.map(|folder| root().join(folder));
     let chosen: Vec<_> = tests
         .into_iter()
         .filter(|test| folders.contains(&test.package))

@@ -4,8 +4,9 @@ use std::fmt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sexton_workspace::command::shown;
+
 use crate::Result;
-use crate::steps::shown;
 
 /// The statistics of several times: the median and the quartiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,12 @@
 //! a slow minute of the machine affects both. Nothing here decides whether a change is good: a missed goal is
 //! printed as missed, and the task still succeeds.
 
-pub(crate) mod machine;
 mod measure;
 mod peers;
-pub(crate) mod processes;
+mod processes;
 mod pueue;
 mod recover;
-pub(crate) mod report;
+mod report;
 mod resume;
 mod run;
 mod store;

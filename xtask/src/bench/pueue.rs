@@ -9,12 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use sexton_workspace::machine::first_line;
+use sexton_workspace::{cargo, target_dir};
 use tempfile::TempDir;
 
-use super::machine::first_line;
 use super::run::bench_env::PATH;
 use crate::Result;
-use crate::workspace::{cargo, target_dir};
 
 /// How long the daemon may take to answer, or to exit.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use sexton_workspace::quotation::{MARKS, find_quotation};
+use sexton_workspace::root;
+
 use crate::Result;
-use crate::workspace::root;
 
 const FILE: &str = "docs/benchmarks.md";
 
@@ -13,12 +15,9 @@ const HEADING: &str = "# Benchmarks\n";
 
 const README: &str = "README.md";
 
-/// The marks around what README.md quotes, in both files.
-const QUOTE: (&str, &str) = ("<!-- quoted figures -->", "<!-- end of quoted figures -->");
-
 /// Returns a sentence of these parts, between the marks of what README.md quotes.
 pub(super) fn quotation(parts: &[&str]) -> String {
-    let (begin, end) = QUOTE;
+    let (begin, end) = MARKS;
     let Some((last, before)) = parts.split_last() else { return format!("{begin}\n{end}") };
     let mut sentence = before.join("; ");
     if !before.is_empty() {
@@ -55,33 +54,14 @@ pub(super) fn wrapped(paragraph: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns what `document` has between the marks, including them.
-fn find_quotation(document: &str) -> Option<&str> {
-    let (begin, end) = QUOTE;
-    let from = document.find(begin)?;
-    let to = document[from..].find(end)? + from + end.len();
-    Some(&document[from..to])
-}
-
 /// Copies what docs/benchmarks.md has between the marks into README.md.
 pub(super) fn quote_in_readme() -> Result {
     let page = load(&root().join(FILE))?;
-    let quotation = find_quotation(&page).ok_or_else(|| format!("{FILE} has no `{}`", QUOTE.0))?;
+    let quotation = find_quotation(&page).ok_or_else(|| format!("{FILE} has no `{}`", MARKS.0))?;
     let path = root().join(README);
     let readme = fs::read_to_string(&path)?;
-    let stale = find_quotation(&readme).ok_or_else(|| format!("{README} has no `{}`", QUOTE.0))?;
+    let stale = find_quotation(&readme).ok_or_else(|| format!("{README} has no `{}`", MARKS.0))?;
     Ok(fs::write(&path, readme.replace(stale, quotation))?)
-}
-
-/// Returns a finding if README.md quotes other figures than docs/benchmarks.md has.
-pub(crate) fn find_misquotation(readme: &str, page: &str) -> Option<String> {
-    let missing = |file: &str| Some(format!("{file}: `{}` is missing", QUOTE.0));
-    match (find_quotation(readme), find_quotation(page)) {
-        (None, _) => missing(README),
-        (_, None) => missing(FILE),
-        (Some(quoted), Some(measured)) if quoted == measured => None,
-        _ => Some(format!("{README}: the quoted figures are not those of {FILE}: copy them from there")),
-    }
 }
 
 /// Prints `body`, and writes it into the file as the section `name`.
@@ -134,18 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn quoted_figures_must_match_the_page() {
-        let page = format!(
-            "# Benchmarks\n\n{}\n\nmore\n",
-            quotation(&["a start returns after 5 ms", "none is left"])
-        );
-        let readme = page.replace("# Benchmarks", "# Sexton").replace("more", "other");
-        assert!(page.contains("today: a start returns after 5 ms; and none is left.\n"), "{page}");
-        assert_eq!(find_misquotation(&readme, &page), None);
-        let stale = find_misquotation(&readme.replace("5 ms", "4 ms"), &page).unwrap();
-        assert!(stale.starts_with("README.md: the quoted figures are not"), "{stale}");
-        assert!(find_misquotation("# Sexton", &page).unwrap().starts_with("README.md: `<!-- quoted"));
-        assert!(find_misquotation(&readme, "").unwrap().starts_with("docs/benchmarks.md: `<!-- quoted"));
+    fn a_quotation_is_one_sentence_between_its_marks() {
+        let page = format!("a\n\n{}\n\nb\n", quotation(&["a start returns after 5 ms", "none is left"]));
+        let quoted = find_quotation(&page).unwrap();
+        assert!(quoted.contains("today: a start returns after 5 ms; and none is left.\n"), "{quoted}");
     }
 
     #[test]

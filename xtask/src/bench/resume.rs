@@ -5,16 +5,16 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use sexton_workspace::machine::{describe, first_line};
+use sexton_workspace::{dist, target_dir};
 use tempfile::TempDir;
 
-use super::machine::{describe, first_line};
 use super::measure::{Contender, in_turns, output_of, succeed};
 use super::report;
 use super::run::bench_env::BenchEnv;
 use super::table::{Figure, Goal, Row, render};
 use super::worker::Worker;
-use crate::workspace::target_dir;
-use crate::{Result, dist};
+use crate::Result;
 
 const TURNS: usize = 300;
 

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use sexton_workspace::machine::{describe, first_line};
+use sexton_workspace::{dist, target_dir};
 use tempfile::TempDir;
 
-use super::machine::{describe, first_line};
 use super::measure::medians;
 use super::pueue::Pueue;
 use super::report;
 use super::table::{Figure, Goal, Row, render};
 use super::worker::Worker;
-use crate::workspace::target_dir;
-use crate::{Result, dist};
+use crate::Result;
 
 const SMALL: usize = 100;
 const LARGE: usize = 10_000;

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sexton_workspace::build;
+use sexton_workspace::command::shown;
+
 use super::measure::Timing;
 use crate::Result;
-use crate::steps::shown;
-use crate::workspace;
 
 /// The program, built like the product.
 pub(super) struct Worker {
@@ -30,7 +31,7 @@ impl Worker {
     pub(super) fn build() -> Result<Worker> {
         let arguments =
             ["build", "--release", "--package", "xtask", "--features", "bench", "--bin", "store-worker"];
-        let built = workspace::build(&arguments)?;
+        let built = build(&arguments)?;
         let program = built.into_iter().find(|program| program.name == "store-worker");
         Ok(Worker { program: program.ok_or("cargo built no store-worker")?.path })
     }

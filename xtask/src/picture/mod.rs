@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::workspace::{build, root};
-use crate::{Result, tools};
+use sexton_workspace::{build, root};
+
+use crate::{Result, test};
 
 const WIDTH: u16 = 106;
 const HEIGHT: u16 = 19;
@@ -75,7 +76,7 @@ const PAUSE: Duration = Duration::from_secs(65);
 
 /// Takes the picture.
 pub(crate) fn take() -> Result {
-    tools::require_all()?;
+    test::require_tools()?;
     let built = build(&["build", "--package", "sexton", "--bin", "sexton"])?;
     let sexton = built.into_iter().find(|program| program.name == "sexton").ok_or("cargo built no sexton")?;
     let stage = Stage::set(&sexton.path)?;

@@ -13,7 +13,8 @@ mod words;
 use std::fs;
 use std::path::Path;
 
-use crate::workspace::root;
+use sexton_workspace::root;
+
 use crate::{Result, docs};
 
 /// A file of the project.

@@ -1,13 +1,16 @@
 //! The rules for README.md: CI runs the commands that a new user types first, and the quoted figures are
 //! those that were measured.
 
+use sexton_workspace::quotation::{MARKS, find_quotation};
+
 use super::SourceFile;
-use crate::bench::report::find_misquotation;
 
 /// The script that CI runs.
 pub(super) const CI: &str = ".ci/run";
 
 const README: &str = "README.md";
+
+const BENCHMARKS: &str = "docs/benchmarks.md";
 
 /// The two commands that introduce the project.
 const COMMANDS: [&str; 2] = ["cargo run --release -- demo", "cargo xtask test"];
@@ -32,7 +35,15 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<String> {
 /// Returns a finding if README.md quotes figures that docs/benchmarks.md does not have.
 pub(super) fn check_figures(files: &[SourceFile]) -> Option<String> {
     let text = |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
-    find_misquotation(text(README), text("docs/benchmarks.md"))
+    let missing = |file: &str| Some(format!("{file}: `{}` is missing", MARKS.0));
+    match (find_quotation(text(README)), find_quotation(text(BENCHMARKS))) {
+        (None, _) => missing(README),
+        (_, None) => missing(BENCHMARKS),
+        (Some(quoted), Some(measured)) if quoted == measured => None,
+        _ => {
+            Some(format!("{README}: the quoted figures are not those of {BENCHMARKS}: copy them from there"))
+        }
+    }
 }
 
 /// Returns the lines that run cargo, without a prompt and without a comment at the end.
@@ -81,10 +92,13 @@ mod tests {
     fn quoted_figures_without_a_measurement_are_found() {
         let file = |path: &str, text: &str| SourceFile { path: path.into(), text: text.into() };
         let quoted = "<!-- quoted figures -->\n5 ms\n<!-- end of quoted figures -->";
-        let page = |text: &str| file("docs/benchmarks.md", text);
+        let page = |text: &str| file(BENCHMARKS, text);
         assert_eq!(check_figures(&[file(README, quoted), page(quoted)]), None);
         let stale = check_figures(&[file(README, quoted), page(&quoted.replace('5', "6"))]);
         assert!(stale.is_some_and(|finding| finding.contains("not those of docs/benchmarks.md")));
+        let without = |files: &[SourceFile]| check_figures(files).unwrap();
+        assert!(without(&[file(README, ""), page(quoted)]).starts_with("README.md: `<!-- quoted"));
+        assert!(without(&[file(README, quoted)]).starts_with("docs/benchmarks.md: `<!-- quoted"));
     }
 
     #[test]

@@ -12,8 +12,8 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 /// Macros that print.
 const PRINTING: [&str; 5] = ["println", "eprintln", "print", "eprint", "dbg"];
 
-/// The fault campaign: a program of the project itself, and not part of the product.
-const CAMPAIGN: &str = "crates/faults/";
+/// The crates of the project's own programs, which are not part of the product.
+const OWN: [&str; 2] = ["crates/faults/", "crates/workspace/"];
 
 /// Where printing is the purpose: the program, the project's own commands, the test kit.
 const PRINTERS: [&str; 3] = ["crates/cli/", "xtask/", "crates/testkit/"];
@@ -60,7 +60,8 @@ pub(super) fn check(file: &SourceFile) -> Vec<String> {
 
 /// Returns whether the file is part of a crate's library or program, not of its tests or its build.
 fn is_product(file: &SourceFile) -> bool {
-    file.path.starts_with("crates/") && file.path.contains("/src/") && !file.path.starts_with(CAMPAIGN)
+    let is_own = OWN.iter().any(|own| file.path.starts_with(own));
+    file.path.starts_with("crates/") && file.path.contains("/src/") && !is_own
 }
 
 fn require_module_docs(file: &SourceFile) -> Vec<String> {
@@ -193,6 +194,9 @@ mod tests {
             for path in ["crates/cli/src/a.rs", "xtask/src/a.rs", "crates/a/tests/a.rs", "crates/a/build.rs"]
             {
                 assert_clean(path, &call);
+            }
+            for own in OWN {
+                assert_clean(&format!("{own}src/a.rs"), &call);
             }
         }
         assert_clean("crates/a/src/lib.rs", "/// println!(\"in an example\")\nfn print() {}");

@@ -30,12 +30,12 @@ use std::time::Instant;
 use answer::Answer;
 use peer::{Peer, RunningPeer};
 use sandbox::Sandbox;
+use sexton_workspace::machine::describe;
+use sexton_workspace::{dist, root, target_dir, tools};
 
-use super::machine::describe;
 use super::worker::Worker;
 use super::{processes, report};
-use crate::workspace::{root, target_dir};
-use crate::{Result, dist, tools};
+use crate::Result;
 
 /// The folder of the pictures, relative to the page.
 const PICTURES: &str = "benchmarks";

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use sexton_workspace::processor_time::{processor_time, processor_time_of_children};
 
 use super::Bench;
 use super::answer::{Answer, Figure, bar, cell, line, median, rank, time};
 use super::chart::{Chart, Group};
 use super::peer::{Peer, RunningPeer, wait_until};
-use super::processes::{processor_time, processor_time_of_children};
 use super::sandbox::Sandbox;
 use crate::Result;
 

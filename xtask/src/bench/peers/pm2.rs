@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use sexton_workspace::target_dir;
 
 use super::peer::{Known, Peer, RunningPeer, output_of_both, require_answer};
 use super::processes::Process;
@@ -13,7 +14,6 @@ use super::sandbox::Sandbox;
 use crate::Result;
 use crate::bench::measure::{output_of, succeed};
 use crate::bench::run::bench_env::PATH;
-use crate::workspace::target_dir;
 
 /// How many commands one client is given, so that a deadline is noticed.
 const CHUNK: usize = 250;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use sexton_workspace::target_dir;
 use tempfile::TempDir;
 
 use super::processes::{self, MARK, Process};
 use crate::Result;
 use crate::bench::run::bench_env::PATH;
-use crate::workspace::target_dir;
 
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";

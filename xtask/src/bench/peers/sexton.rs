@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use serde_json::Value;
+use sexton_workspace::machine::first_line;
 
 use super::peer::{Known, Peer, RunningPeer, output_of_both};
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::machine::first_line;
 use crate::bench::measure::{output_of, succeed};
 use crate::bench::run::bench_env::BenchEnv;
 use crate::bench::worker::Worker;

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use sexton_workspace::machine::first_line;
+
 use super::peer::{Known, Peer, RunningPeer, output_of_both};
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::machine::first_line;
 use crate::bench::measure::{output_of, succeed};
 
 /// More than any question runs at once.

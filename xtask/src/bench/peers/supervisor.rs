@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sexton_workspace::machine::first_line;
+use sexton_workspace::target_dir;
+
 use super::peer::{Known, Peer, RunningPeer, output_of_both, require_answer, succeeds_before, wait_until};
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::machine::first_line;
 use crate::bench::measure::succeed;
-use crate::workspace::target_dir;
 
 /// An installed supervisor.
 pub(super) struct Supervisor {

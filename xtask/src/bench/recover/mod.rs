@@ -8,14 +8,14 @@ mod worktrees;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sexton_workspace::machine::{describe, first_line};
+use sexton_workspace::{dist, target_dir};
 use tempfile::TempDir;
 
-use super::machine::{describe, first_line};
 use super::report;
 use super::table::{Figure, Goal, Row, render};
 use super::worker::Worker;
-use crate::workspace::target_dir;
-use crate::{Result, dist};
+use crate::Result;
 
 /// A file system without a disk: disks are throttled in bursts, which thousands of files make visible.
 const MEMORY: &str = "/dev/shm";

@@ -10,14 +10,14 @@ mod stopping;
 use std::fs;
 use std::path::PathBuf;
 
+use sexton_workspace::machine::{describe, first_line};
+use sexton_workspace::{dist, target_dir};
 use tempfile::TempDir;
 
-use super::machine::{describe, first_line};
 use super::pueue::Pueue;
 use super::report;
 use super::table::{Figure, Goal, Row, render};
-use crate::workspace::target_dir;
-use crate::{Result, dist};
+use crate::Result;
 
 /// What everything is measured with.
 struct Bench {

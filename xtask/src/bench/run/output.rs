@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use sexton_workspace::processor_time::processor_time_of_children;
 use tempfile::TempDir;
 
 use super::bench_env::{BenchEnv, PATH};
 use super::{Bench, row};
 use crate::Result;
 use crate::bench::measure::{Timing, succeed};
-use crate::bench::processes::processor_time_of_children;
 use crate::bench::table::{Figure, Goal, Row};
 
 const ROUNDS: usize = 25;

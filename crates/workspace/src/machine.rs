@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::Result;
 
 /// Returns one paragraph: the machine, the filesystem below `directory`, the compiler, the date.
-pub(crate) fn describe(directory: &Path) -> Result<String> {
+pub fn describe(directory: &Path) -> Result<String> {
     let cores = std::thread::available_parallelism()?;
     let processor =
         first_value(&fs::read_to_string("/proc/cpuinfo")?, "model name").unwrap_or("unknown").to_owned();
@@ -25,12 +25,12 @@ pub(crate) fn describe(directory: &Path) -> Result<String> {
 }
 
 /// Returns the date, in UTC.
-pub(crate) fn today() -> Result<String> {
+pub fn today() -> Result<String> {
     first_line("date", &["--utc", "+%Y-%m-%d"])
 }
 
 /// Returns the first line that a program prints.
-pub(super) fn first_line(program: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
+pub fn first_line(program: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
     let program = program.as_ref();
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|error| format!("{}: {error}", program.display()))?;

@@ -1,27 +1,18 @@
-//! The programs that tests need beside Rust, git and a C compiler. A missing one is installed if possible,
-//! and reported otherwise: no test skips itself.
+//! The programs that tests and benchmarks need beside Rust, git and a C compiler. A missing one is installed if
+//! possible, and reported otherwise: no test skips itself.
 
 use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// Each program that the tests need, and its Debian package.
-const TOOLS: [(&str, &str); 5] =
-    [("strace", "strace"), ("tmux", "tmux"), ("python3", "python3-venv"), ("node", "nodejs"), ("npm", "npm")];
-
-/// Installs missing programs that the tests need, or fails with what to install.
-pub(crate) fn require_all() -> Result {
-    require(&TOOLS)
-}
-
 /// Installs the missing ones of these programs, each with its Debian package, or fails with what to install.
-pub(crate) fn require(tools: &[(&str, &str)]) -> Result {
+pub fn require(tools: &[(&str, &str)]) -> Result {
     let missing: Vec<_> = tools.iter().filter(|(program, _)| !is_installed(program)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
-    let installed = is_installed("apt-get") && crate::unprivileged::is_root() && install(&packages);
+    let installed = is_installed("apt-get") && rustix::process::geteuid().is_root() && install(&packages);
     if installed && missing.iter().all(|(program, _)| is_installed(program)) {
         return Ok(());
     }

@@ -1,4 +1,15 @@
-//! Where the workspace is, and how cargo is run in it.
+//! What the project's own programs share: where the workspace is, how cargo is run in it, and what machine they
+//! run on.
+//!
+//! `xtask` uses this crate, so it must compile in seconds: it depends on no crate of the product. It is not part of
+//! the product.
+
+pub mod command;
+pub mod dist;
+pub mod machine;
+pub mod processor_time;
+pub mod quotation;
+pub mod tools;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,20 +17,24 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::Result;
+/// The result of a task: its value, or a message about what failed.
+pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Returns the folder of the workspace's manifest.
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in a folder of the workspace")
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("this crate lies in crates/ of the workspace")
 }
 
 /// Returns the directory for build products, and for programs that a task installs.
-pub(crate) fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// Returns the cargo that built this program, to be run in the workspace.
-pub(crate) fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+pub fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(arguments);
     // A developer may work inside a session; the project's tests must not find it or its store.
@@ -33,19 +48,19 @@ pub(crate) fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> C
 
 /// A program that cargo has built.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Executable {
+pub struct Executable {
     /// The name of its target.
-    pub(crate) name: String,
+    pub name: String,
     /// Its file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The folder of its package.
-    pub(crate) package: PathBuf,
+    pub package: PathBuf,
     /// Whether it is a test program.
-    pub(crate) is_test: bool,
+    pub is_test: bool,
 }
 
 /// Builds with cargo and returns the programs that were built. `arguments` begin with the subcommand.
-pub(crate) fn build(arguments: &[&str]) -> Result<Vec<Executable>> {
+pub fn build(arguments: &[&str]) -> Result<Vec<Executable>> {
     let mut command = cargo(arguments);
     command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let output = command.output()?;

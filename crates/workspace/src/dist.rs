@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the program as it is distributed.
+//! The program as it is distributed, which `cargo xtask dist` builds.
 //!
 //! On Linux it is one static file, built with musl. Every `run` starts this program twice, so the cost before
 //! its first line matters: looking for shared libraries, and what glibc finds out about the processor each
@@ -9,16 +9,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::Result;
-use crate::workspace;
-
-/// Builds it and prints its path.
-pub(crate) fn run() -> Result {
-    println!("{}", build()?.display());
-    Ok(())
-}
 
 /// Builds it and returns its path.
-pub(crate) fn build() -> Result<PathBuf> {
+pub fn build() -> Result<PathBuf> {
     if !cfg!(target_os = "linux") {
         return build_with(&["--profile", "dist"]);
     }
@@ -27,7 +20,7 @@ pub(crate) fn build() -> Result<PathBuf> {
 }
 
 /// Builds the program with a plain `cargo build --release`.
-pub(crate) fn build_plain() -> Result<PathBuf> {
+pub fn build_plain() -> Result<PathBuf> {
     build_with(&["--release"])
 }
 
@@ -52,7 +45,7 @@ fn require_musl() -> Result {
 
 fn build_with(options: &[&str]) -> Result<PathBuf> {
     let program: &[&str] = &["build", "--package", "sexton", "--bin", "sexton"];
-    let built = workspace::build(&[program, options].concat())?;
+    let built = crate::build(&[program, options].concat())?;
     let sexton = built.into_iter().find(|program| program.name == "sexton");
     Ok(sexton.ok_or("cargo built no sexton")?.path)
 }
