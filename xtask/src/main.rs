@@ -20,6 +20,7 @@ mod unprivileged;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use sexton_workspace::bench_arguments::BenchArguments;
 use sexton_workspace::{Result, dist};
 
 /// The project's own commands.
@@ -43,7 +44,7 @@ enum Task {
     /// Check the licences, sources and versions of all dependencies with cargo-deny
     Audit,
     /// Measure, and write docs/benchmarks.md
-    Bench(bench::BenchArguments),
+    Bench(BenchArguments),
     /// Attack every promise: kills, failing disks, power cuts, reused pids, races, damage
     Faults(faults::FaultsArguments),
     /// Build the program for distribution
@@ -88,7 +89,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Docs(arguments) => docs::run(&arguments),
         Task::Audit => audit::run(),
-        Task::Bench(arguments) => bench::run(&arguments),
+        Task::Bench(_) => bench::run(),
         Task::Faults(arguments) => faults::run(&arguments),
         Task::Dist => dist::build().map(|program| println!("{}", program.display())),
     };

@@ -56,7 +56,7 @@ fn lint(steps: &mut Steps) -> Result {
     let strict = ["--", "-D", "warnings"];
     // Without deliberate defects, so that the smaller programs differ only in their own crate. With them only
     // one line that links them in would differ.
-    let mut everything = cargo(["clippy", "--workspace", "--all-targets", "--features", "xtask/bench"]);
+    let mut everything = cargo(["clippy", "--workspace", "--all-targets"]);
     steps.run("lint", everything.args(strict))?;
     let mut defects = cargo(["clippy", "--package", "sexton-mutant", "--all-targets", "--all-features"]);
     steps.run("lint of deliberate defects", defects.args(strict))?;

@@ -1,9 +1,10 @@
 //! What the project's own programs share: where the workspace is, how cargo is run in it, and what machine they
 //! run on.
 //!
-//! `xtask` uses this crate, so it must compile in seconds: it depends on no crate of the product. It is not part of
+//! `xtask` and the benchmarks use this crate. It must compile in seconds: it depends on no crate of the product. It is not part of
 //! the product.
 
+pub mod bench_arguments;
 pub mod command;
 pub mod dist;
 pub mod machine;

@@ -13,7 +13,7 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const PRINTING: [&str; 5] = ["println", "eprintln", "print", "eprint", "dbg"];
 
 /// The crates of the project's own programs, which are not part of the product.
-const OWN: [&str; 2] = ["crates/faults/", "crates/workspace/"];
+const OWN: [&str; 3] = ["crates/bench/", "crates/faults/", "crates/workspace/"];
 
 /// Where printing is the purpose: the program, the project's own commands, the test kit.
 const PRINTERS: [&str; 3] = ["crates/cli/", "xtask/", "crates/testkit/"];

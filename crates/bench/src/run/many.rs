@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::bench_env::BenchEnv;
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::measure::{Timing, output_of};
-use crate::bench::table::{Figure, Goal, Row};
+use crate::measure::{Timing, output_of};
+use crate::table::{Figure, Goal, Row};
 
 const SESSIONS: usize = 500;
 const ROUNDS: usize = 5;

@@ -2,7 +2,8 @@
 //!
 //! A ratio holds on another machine, a time does not. What is compared runs in turns (A, B, A, B …), so that
 //! a slow minute of the machine affects both. Nothing here decides whether a change is good: a missed goal is
-//! printed as missed, and the task still succeeds.
+//! printed as missed, and the task still succeeds. Nothing here is part of the product.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod measure;
 mod peers;
@@ -16,36 +17,18 @@ mod store;
 mod table;
 mod worker;
 
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
-use clap::{Args, Subcommand};
+use clap::Parser;
+use sexton_workspace::Result;
+use sexton_workspace::bench_arguments::{BenchArguments, Part};
 
-use crate::Result;
-
-/// The options of `bench`.
-#[derive(Args)]
-pub(crate) struct BenchArguments {
-    /// Only these figures [default: all]
-    #[command(subcommand)]
-    only: Option<Bench>,
-}
-
-/// A part of the figures.
-#[derive(Subcommand)]
-enum Bench {
-    /// Sexton against tools in use today
-    Peers {
-        /// Only these questions, printed and not written
-        questions: Vec<String>,
-    },
-    /// The cost of records: commits, listings, many writers
-    Store,
-    /// The cost of sessions: starting, output, idle supervisors, stopping
-    Run,
-    /// The cost of recovery: dead records, live orphans, worktrees
-    Recover,
-    /// The cost of a hook for its agent at every turn
-    Resume,
+/// Measure, and write docs/benchmarks.md
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask bench", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(flatten)]
+    bench: BenchArguments,
 }
 
 /// All parts, in the order of the page.
@@ -54,34 +37,46 @@ const ALL: [&str; 5] = ["peers", "store", "run", "recover", "resume"];
 /// Measures one part in a separate process. One part leaves thousands of exited children to the process that
 /// watches them, which would slow down every start of the next part.
 fn run_separately(name: &str) -> Result {
-    let status = Command::new(std::env::current_exe()?).args(["bench", name]).status()?;
+    let status = Command::new(std::env::current_exe()?).arg(name).status()?;
     if status.success() { Ok(()) } else { Err(format!("bench {name}: {status}").into()) }
 }
 
+fn main() -> ExitCode {
+    match run(Arguments::parse().bench.only.as_ref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Measures, prints the tables, and writes each into its section of docs/benchmarks.md.
-pub(crate) fn run(arguments: &BenchArguments) -> Result {
-    let Some(bench) = &arguments.only else {
+fn run(only: Option<&Part>) -> Result {
+    let Some(part) = only else {
         // Each part is written before the next begins; one that fails does not hide the others.
         let failed: Vec<String> =
             ALL.iter().filter_map(|name| run_separately(name).err()).map(|error| error.to_string()).collect();
         return if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) };
     };
-    match bench {
-        Bench::Peers { questions } => peers::run(questions),
-        Bench::Store => store::run(),
-        Bench::Run => run::run(),
-        Bench::Recover => recover::run(),
-        Bench::Resume => resume::run(),
+    match part {
+        Part::Peers { questions } => peers::run(questions),
+        Part::Store => store::run(),
+        Part::Run => run::run(),
+        Part::Recover => recover::run(),
+        Part::Resume => resume::run(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]
     fn every_part_is_measured_by_default() {
-        let command = Bench::augment_subcommands(clap::Command::new("bench"));
+        let command = Arguments::command();
         let parts: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         assert_eq!(parts, ALL);
     }

@@ -29,8 +29,7 @@ pub(super) struct CommitTimes {
 impl Worker {
     /// Builds it.
     pub(super) fn build() -> Result<Worker> {
-        let arguments =
-            ["build", "--release", "--package", "xtask", "--features", "bench", "--bin", "store-worker"];
+        let arguments = ["build", "--release", "--package", "sexton-bench", "--bin", "store-worker"];
         let built = build(&arguments)?;
         let program = built.into_iter().find(|program| program.name == "store-worker");
         Ok(Worker { program: program.ok_or("cargo built no store-worker")?.path })

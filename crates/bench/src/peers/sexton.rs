@@ -12,9 +12,9 @@ use super::peer::{Known, Peer, RunningPeer, output_of_both};
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::measure::{output_of, succeed};
-use crate::bench::run::bench_env::BenchEnv;
-use crate::bench::worker::Worker;
+use crate::measure::{output_of, succeed};
+use crate::run::bench_env::BenchEnv;
+use crate::worker::Worker;
 
 /// Everything is kept, so that a listing contains as much as was inserted; an owner's death is noticed as
 /// quickly as the other tools are checked for it.

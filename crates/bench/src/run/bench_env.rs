@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::Result;
-use crate::bench::measure::{output_of, succeed};
+use crate::measure::{output_of, succeed};
 
 /// The `PATH` of Sexton and of the tools it is compared with.
-pub(in crate::bench) const PATH: &str = "/usr/bin:/bin";
+pub(crate) const PATH: &str = "/usr/bin:/bin";
 
 /// An environment for sessions.
-pub(in crate::bench) struct BenchEnv {
+pub(crate) struct BenchEnv {
     sexton: PathBuf,
     home: PathBuf,
 }
 
 impl BenchEnv {
     /// Creates `home`, with `settings` as its configuration.
-    pub(in crate::bench) fn make(sexton: &Path, home: PathBuf, settings: &str) -> Result<BenchEnv> {
+    pub(crate) fn make(sexton: &Path, home: PathBuf, settings: &str) -> Result<BenchEnv> {
         DirBuilder::new().mode(0o700).create(&home)?;
         fs::create_dir_all(home.join(".config/sexton"))?;
         fs::write(home.join(".config/sexton/config.toml"), settings)?;
@@ -30,7 +30,7 @@ impl BenchEnv {
     }
 
     /// Returns the program, run in this environment.
-    pub(in crate::bench) fn sexton(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn sexton(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.sexton);
         command.env_clear().env("PATH", PATH).env("HOME", &self.home).current_dir(&self.home);
         command.env("SEXTON_STATE_DIR", self.home.join("state")).args(arguments);
@@ -38,18 +38,18 @@ impl BenchEnv {
     }
 
     /// Starts a session and returns its id.
-    pub(in crate::bench) fn start(&self, command: &[&str]) -> Result<String> {
+    pub(crate) fn start(&self, command: &[&str]) -> Result<String> {
         let words = [&["run", "-d", "--"], command].concat();
         Ok(output_of(&mut self.sexton(&words))?.trim().to_owned())
     }
 
     /// Waits until `sessions` have ended.
-    pub(in crate::bench) fn wait_for(&self, sessions: &[String]) -> Result {
+    pub(crate) fn wait_for(&self, sessions: &[String]) -> Result {
         succeed(self.sexton(&["wait"]).args(sessions))
     }
 
     /// Returns the records of running sessions.
-    pub(in crate::bench) fn running(&self) -> Result<Vec<Value>> {
+    pub(crate) fn running(&self) -> Result<Vec<Value>> {
         Ok(serde_json::from_str(&output_of(&mut self.sexton(&["ps", "--json"]))?)?)
     }
 }
@@ -62,7 +62,7 @@ impl Drop for BenchEnv {
 }
 
 /// Returns the pid of a process in a record: `process`, or `supervisor`.
-pub(in crate::bench) fn pid_of(record: &Value, role: &str) -> Result<u64> {
+pub(crate) fn pid_of(record: &Value, role: &str) -> Result<u64> {
     Ok(record[role]["pid"].as_u64().ok_or_else(|| format!("a record has no {role}: {record}"))?)
 }
 
@@ -70,7 +70,7 @@ pub(in crate::bench) fn pid_of(record: &Value, role: &str) -> Result<u64> {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until a shell that ignores signals has executed `sleep`, which still ignores them.
-pub(in crate::bench) fn wait_until_stubborn(pid: u64) -> Result {
+pub(crate) fn wait_until_stubborn(pid: u64) -> Result {
     let began = Instant::now();
     while fs::read_to_string(format!("/proc/{pid}/comm"))?.trim() != "sleep" {
         if began.elapsed() > PATIENCE {

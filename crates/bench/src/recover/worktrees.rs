@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::repository::Repository;
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::measure::{Timing, output_of, succeed};
-use crate::bench::run::bench_env::{BenchEnv, pid_of};
-use crate::bench::table::{Figure, Goal, Row};
+use crate::measure::{Timing, output_of, succeed};
+use crate::run::bench_env::{BenchEnv, pid_of};
+use crate::table::{Figure, Goal, Row};
 
 const LARGE: usize = 20_000;
 const CHANGED: usize = 200;

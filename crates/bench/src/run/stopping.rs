@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::bench_env::{BenchEnv, pid_of, wait_until_stubborn};
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::measure::succeed;
-use crate::bench::table::{Figure, Goal, Row};
+use crate::measure::succeed;
+use crate::table::{Figure, Goal, Row};
 
 const SESSIONS: usize = 200;
 

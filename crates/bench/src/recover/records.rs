@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::measure::{Timing, medians, output_of, succeed};
-use crate::bench::run::bench_env::BenchEnv;
-use crate::bench::table::{Figure, Goal, Row};
+use crate::measure::{Timing, medians, output_of, succeed};
+use crate::run::bench_env::BenchEnv;
+use crate::table::{Figure, Goal, Row};
 
 const FEW: usize = 1_000;
 const MANY: usize = 10_000;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
-use crate::bench::measure::succeed;
+use crate::measure::succeed;
 
 /// Files in each directory.
 const PER_DIRECTORY: usize = 100;

@@ -1,7 +1,7 @@
 //! The part of `cargo xtask bench store` that needs an open store in the measured process.
 //!
-//! Separate from `xtask`, and behind the feature `bench`, so that the project's own commands compile without
-//! a database. It runs one operation and prints figures; it does not judge them.
+//! A separate program, because it is built like the product and the rest of the benchmarks is not. It runs one
+//! operation and prints figures; it does not judge them.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its figures")]
 
 use std::fs::{File, OpenOptions};

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::measure::{output_of, succeed};
-use crate::bench::run::bench_env::{BenchEnv, pid_of, wait_until_stubborn};
-use crate::bench::table::{Figure, Goal, Row};
+use crate::measure::{output_of, succeed};
+use crate::run::bench_env::{BenchEnv, pid_of, wait_until_stubborn};
+use crate::table::{Figure, Goal, Row};
 
 const ORPHANS: usize = 500;
 

@@ -11,8 +11,8 @@ use super::peer::{Known, Peer, RunningPeer, output_of_both, require_answer};
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::measure::{output_of, succeed};
-use crate::bench::pueue::{Pueue, configure, multiply_task};
+use crate::measure::{output_of, succeed};
+use crate::pueue::{Pueue, configure, multiply_task};
 
 /// An installed pueue.
 pub(super) struct PueuePeer {

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use super::bench_env::{BenchEnv, PATH};
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::measure::{Timing, succeed};
-use crate::bench::table::{Figure, Goal, Row};
+use crate::measure::{Timing, succeed};
+use crate::table::{Figure, Goal, Row};
 
 const ROUNDS: usize = 25;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::chart::{Bar, Chart, Group};
-use crate::bench::report::wrapped;
-use crate::bench::table::aligned;
+use crate::report::wrapped;
+use crate::table::aligned;
 
 /// The answer to a question.
 pub(super) struct Answer {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::processes::{self, MARK, Process};
 use crate::Result;
-use crate::bench::run::bench_env::PATH;
+use crate::run::bench_env::PATH;
 
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::bench_env::{BenchEnv, pid_of};
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::processes::{SWITCHES, sum};
-use crate::bench::table::{Figure, Goal, Row};
+use crate::processes::{SWITCHES, sum};
+use crate::table::{Figure, Goal, Row};
 
 const SESSIONS: u32 = 100;
 const PAUSE: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::measure::output_of;
+use crate::measure::output_of;
 
 /// How often a tool is polled.
 const PAUSE: Duration = Duration::from_millis(10);

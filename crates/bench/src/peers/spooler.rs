@@ -9,7 +9,7 @@ use super::peer::{Known, Peer, RunningPeer, output_of_both};
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::measure::{output_of, succeed};
+use crate::measure::{output_of, succeed};
 
 /// More than any question runs at once.
 const SLOTS: &str = "1000";

@@ -16,7 +16,7 @@ use super::peer::{Known, Peer, RunningPeer, output_of_both, require_answer, succ
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::measure::succeed;
+use crate::measure::succeed;
 
 /// An installed supervisor.
 pub(super) struct Supervisor {

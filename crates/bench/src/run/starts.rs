@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use super::bench_env::{BenchEnv, PATH};
 use super::{Bench, row};
 use crate::Result;
-use crate::bench::measure::{Contender, in_turns, output_of, succeed};
-use crate::bench::pueue::Daemon;
-use crate::bench::table::{Figure, Goal, Row};
+use crate::measure::{Contender, in_turns, output_of, succeed};
+use crate::pueue::Daemon;
+use crate::table::{Figure, Goal, Row};
 
 const TURNS: usize = 200;
 

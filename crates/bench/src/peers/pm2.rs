@@ -12,8 +12,8 @@ use super::peer::{Known, Peer, RunningPeer, output_of_both, require_answer};
 use super::processes::Process;
 use super::sandbox::Sandbox;
 use crate::Result;
-use crate::bench::measure::{output_of, succeed};
-use crate::bench::run::bench_env::PATH;
+use crate::measure::{output_of, succeed};
+use crate::run::bench_env::PATH;
 
 /// How many commands one client is given, so that a deadline is noticed.
 const CHUNK: usize = 250;
