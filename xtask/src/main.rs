@@ -1,4 +1,5 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `docs`, `audit`, `bench`, `faults`, `dist`.
+//! The project's own commands: `cargo xtask test`, `tidy`, `docs`, `audit`, `bench`, `faults`, `dist`,
+//! `install`.
 //!
 //! Architecture invariant: only this program decides what CI checks, so that a developer's machine and CI
 //! never disagree. Nothing in here is part of the product.
@@ -9,6 +10,7 @@ mod bench;
 mod docs;
 mod faults;
 mod fuzz;
+mod install;
 mod picture;
 mod previous;
 mod steps;
@@ -49,6 +51,8 @@ enum Task {
     Faults(faults::FaultsArguments),
     /// Build the program for distribution
     Dist,
+    /// Build the program for distribution, and install it with its man pages and completions
+    Install(install::InstallArguments),
 }
 
 /// Returns whether `cargo xtask` followed by `words` names a task; the words after a task are its arguments.
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Task::Audit => audit::run(),
         Task::Bench(_) => bench::run(),
         Task::Faults(arguments) => faults::run(&arguments),
+        Task::Install(arguments) => install::run(&arguments),
         Task::Dist => dist::build().map(|program| println!("{}", program.display())),
     };
     match outcome {
